@@ -1,0 +1,55 @@
+// 64-bit fields as numbers: two 32-bit accesses through a DataView, which is several times faster than bigint
+// (docs/decisions). All of the store and the protocol is big-endian and signed.
+
+import { GantryError } from './errors.ts';
+
+const TWO_32 = 0x1_0000_0000;
+
+/**
+ * Reads a signed big-endian 64-bit field as a number.
+ * @throws GantryError `NUMBER_RANGE` when the value is outside +-(2^53 - 1): such bytes come from a damaged file or peer.
+ */
+export function readI64(view: DataView, position: number): number {
+  const value = view.getInt32(position) * TWO_32 + view.getUint32(position + 4);
+  if (!Number.isSafeInteger(value)) {
+    throw new GantryError('NUMBER_RANGE', `64-bit value at byte ${position} is beyond 2^53 - 1`);
+  }
+  return value;
+}
+
+/** As `readI64`, but a value outside the safe range comes back rounded; for scans that judge the value themselves. */
+export function peekI64(view: DataView, position: number): number {
+  return view.getInt32(position) * TWO_32 + view.getUint32(position + 4);
+}
+
+/** Writes a number (a safe integer) as a signed big-endian 64-bit field. */
+export function writeI64(view: DataView, position: number, value: number): void {
+  const high = Math.floor(value / TWO_32);
+  view.setInt32(position, high);
+  view.setInt32(position + 4, (value - high * TWO_32) | 0);
+}
+
+/** A DataView over exactly the bytes of an array. */
+export function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Whether two ranges hold the same bytes. For short ranges (names, keys): a loop beats a native call below some 100 bytes. */
+export function sameBytes(a: Uint8Array, aStart: number, b: Uint8Array, bStart: number, length: number): boolean {
+  for (let i = 0; i < length; i++) {
+    if (a[aStart + i] !== b[bStart + i]) return false;
+  }
+  return true;
+}
+
+const HEX = '0123456789ABCDEF';
+
+/** Upper-case hex text, as RocketMQ writes ids. */
+export function toHex(bytes: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    text += HEX[byte >> 4]! + HEX[byte & 15]!;
+  }
+  return text;
+}

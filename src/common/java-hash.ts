@@ -1,0 +1,34 @@
+// Java's String.hashCode over UTF-16 units (h = 31 * h + c, 32-bit wrap). RocketMQ uses it for tags, index keys and HashMap order.
+
+/** Java string hash, signed 32-bit. */
+export function javaStringHash(text: string): number {
+  let hash = 0;
+  for (let i = 0; i < text.length; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+  return hash;
+}
+
+/**
+ * Continues a Java string hash over UTF-8 bytes, decoding to UTF-16 units on the way.
+ * Malformed sequences count as U+FFFD per Java's decoder for the common case of a stray byte.
+ */
+export function javaHashUtf8(bytes: Uint8Array, start: number, end: number, seed = 0): number {
+  let hash = seed;
+  let i = start;
+  while (i < end) {
+    const b = bytes[i]!;
+    if (b < 0x80) {
+      hash = (Math.imul(hash, 31) + b) | 0;
+      i++;
+    } else {
+      return continueText(bytes, i, end, hash);
+    }
+  }
+  return hash;
+}
+
+function continueText(bytes: Uint8Array, start: number, end: number, seed: number): number {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
+  let hash = seed;
+  for (let i = 0; i < text.length; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+  return hash;
+}

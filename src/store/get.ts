@@ -1,0 +1,51 @@
+// What a read is handed and what it answers.
+
+import type { QueueOffset } from '../common/index.ts';
+
+/** RocketMQ: GetMessageStatus. */
+export const GetMessageStatus = {
+  FOUND: 0,
+  NO_MATCHED_MESSAGE: 1,
+  MESSAGE_WAS_REMOVING: 2,
+  OFFSET_FOUND_NULL: 3,
+  OFFSET_OVERFLOW_BADLY: 4,
+  OFFSET_OVERFLOW_ONE: 5,
+  OFFSET_TOO_SMALL: 6,
+  NO_MATCHED_LOGIC_QUEUE: 7,
+  NO_MESSAGE_IN_QUEUE: 8,
+  OFFSET_RESET: 9,
+} as const;
+export type GetMessageStatus = (typeof GetMessageStatus)[keyof typeof GetMessageStatus];
+
+const NAMES = Object.keys(GetMessageStatus) as Array<keyof typeof GetMessageStatus>;
+/** RocketMQ's name of a status; it is also the remark of a pull answer. */
+export function getStatusName(status: GetMessageStatus): string {
+  return NAMES[status]!;
+}
+
+/** Decides on a ConsumeQueue unit alone, by its tagsCode (the low 32 bits count). */
+export interface TagFilter {
+  /** True: everything matches. */
+  readonly all: boolean;
+  /** Java string hashes of the wanted tags. */
+  readonly codes: ReadonlySet<number>;
+}
+
+/**
+ * The records that a pull may hand out: positions and sizes first (filled by `MessageStore.select`), the bytes copied afterwards
+ * by `MessageStore.copyRecords`, straight into the response. One object per caller, filled anew.
+ */
+export class GetResult {
+  status: GetMessageStatus = GetMessageStatus.NO_MATCHED_LOGIC_QUEUE;
+  nextBeginOffset: QueueOffset = 0 as QueueOffset;
+  minOffset: QueueOffset = 0 as QueueOffset;
+  maxOffset: QueueOffset = 0 as QueueOffset;
+  /** Number of records in `positions` and `sizes`. */
+  count = 0;
+  /** Physical offsets. */
+  readonly positions: Float64Array = new Float64Array(64);
+  readonly sizes: Int32Array = new Int32Array(64);
+  /** Sum of the sizes. */
+  totalBytes = 0;
+  suggestPullingFromSlave = false;
+}
