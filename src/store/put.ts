@@ -1,6 +1,8 @@
 // What a put is handed and what it answers. Both are single objects that a caller keeps and fills anew for every message:
 // the hot path makes no object per message.
 
+import { RecordSource } from '../message/index.ts';
+
 /** RocketMQ: PutMessageStatus. The value is a small number; `putStatusName` gives RocketMQ's name. */
 export const PutMessageStatus = {
   PUT_OK: 0,
@@ -21,32 +23,11 @@ export function putStatusName(status: PutMessageStatus): string {
   return 'UNKNOWN_ERROR';
 }
 
-const EMPTY = new Uint8Array(0);
-
 /**
  * One message to append, or one client batch. Byte ranges are borrowed: they are read before `put` returns and never after.
- * `properties` is the stored text already (name 0x01 value 0x02 ...), without the property CRC.
+ * For a batch, `body` is the wire form (docs/formats/commit-log.md), and each member becomes a record of its own.
  */
-export class PutRequest {
-  topic = '';
-  /** UTF-8 of `topic`. */
-  topicBytes: Uint8Array = EMPTY;
-  queueId = 0;
-  flag = 0;
-  sysFlag = 0;
-  bornTimestamp = 0;
-  /** 4 or 16 address bytes, then the port as i32. */
-  bornHost: Uint8Array = EMPTY;
-  storeHost: Uint8Array = EMPTY;
-  reconsumeTimes = 0;
-  preparedTransactionOffset = 0;
-  /** The body is `body[bodyStart, bodyEnd)`; for a batch the wire form of store-format.md 2.10. */
-  body: Uint8Array = EMPTY;
-  bodyStart = 0;
-  bodyEnd = 0;
-  properties: Uint8Array = EMPTY;
-  propertiesLength = 0;
-  /** True: `body` holds a client batch, each member of which becomes a record of its own. */
+export class PutRequest extends RecordSource {
   batch = false;
   /** False only for the property WAIT=false: the answer does not wait for a flush or a replica. */
   waitStoreMsgOK = true;

@@ -1,0 +1,605 @@
+// A disk in memory that can do everything a real disk does to a program: lose what was not synced, keep half of it, fail,
+// fill up and dawdle. What programs see and what is durable are kept apart (memory-node.ts); `powerCut` lets a seed decide
+// what of the difference survived. Every asynchronous completion passes through a scheduler that is handed in, so that a seed
+// orders those too.
+//
+// It is as strict as POSIX allows: a file's sync does not make its name durable, a folder's sync does not make the folder's
+// own name durable, an asynchronous write is seen when it completes and not before, and a failed sync loses what it covered.
+
+import { assert, type Clock, GantryError, type Random, systemClock } from '../common/index.ts';
+import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
+import { type FaultRule, Faults, type Hold, type InjectedFault, type Operation } from './memory-faults.ts';
+import {
+  DirectoryNode,
+  FileNode,
+  keepSomeNames,
+  type MemoryNode,
+  type NameChange,
+  settleNames,
+} from './memory-node.ts';
+
+const PAGE = 4096;
+
+export interface MemoryFileSystemOptions {
+  /** Runs each asynchronous completion, sooner or later. Default: `clock.soon`. */
+  schedule?: (task: () => void) => void;
+  /** For modification times and the default schedule; default the real clock. */
+  clock?: Clock;
+  /** Decides what a failed sync kept; without it, nothing is kept. */
+  random?: Random;
+  /** Folders that exist, durably, from the start. */
+  directories?: readonly string[];
+}
+
+/** Work that was handed over and has not completed: does as much of it as a cut in its middle might leave. */
+type Leave = ((random: Random) => void) | undefined;
+
+export class MemoryFileSystem implements FileSystem {
+  /** True: file syncs report success and do nothing, as a disk with a lying cache. Directory syncs still work. */
+  syncLies = false;
+  /** Called before each operation that is attempted, for tests that count. */
+  onOperation: ((operation: Operation, path: string) => void) | undefined;
+  /** What `usedFraction` answers while no capacity is set. */
+  reportedUsedFraction = 0;
+
+  #root: DirectoryNode;
+  #names: NameChange[] = [];
+  #epoch = 0;
+  #openHandles = 0;
+  #capacityPages: number | undefined;
+  #operationsLeft = Number.POSITIVE_INFINITY;
+  #down = false;
+  readonly #inFlight = new Set<{ leave: Leave }>();
+  readonly #faults = new Faults();
+  readonly #clock: Clock;
+  readonly #random: Random | undefined;
+  readonly #schedule: (task: () => void) => void;
+
+  constructor(options: MemoryFileSystemOptions = {}) {
+    const clock = options.clock ?? systemClock;
+    this.#clock = clock;
+    this.#random = options.random;
+    this.#schedule = options.schedule ?? ((task) => clock.soon(task));
+    this.#root = new DirectoryNode(clock.now());
+    for (const path of options.directories ?? []) this.makeDirectory(path);
+    this.settle();
+  }
+
+  // --- FileSystem
+
+  open(path: string, mode: OpenMode): FileHandle {
+    this.#begin('open', path);
+    let node = this.#find(path);
+    if (node instanceof DirectoryNode) throw ioError('open', path, 'EISDIR');
+    if (node === undefined) {
+      if (mode !== 'create') throw ioError('open', path, 'ENOENT');
+      this.#begin('create', path);
+      node = this.#create(path);
+    }
+    this.#openHandles++;
+    return new MemoryFileHandle(this, path, node, mode !== 'read');
+  }
+
+  stat(path: string): FileStat | undefined {
+    this.#requirePower('look at', path);
+    const node = this.#find(path);
+    if (node === undefined) return undefined;
+    const isDirectory = node instanceof DirectoryNode;
+    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs };
+  }
+
+  list(path: string): string[] {
+    this.#requirePower('list', path);
+    const node = this.#find(path);
+    if (node === undefined) return [];
+    if (node instanceof FileNode) throw ioError('list', path, 'ENOTDIR');
+    // Reversed, so that nobody relies on an order that a real directory does not promise.
+    return [...node.seen.keys()].reverse();
+  }
+
+  makeDirectory(path: string): void {
+    this.#begin('makeDirectory', path);
+    let directory = this.#root;
+    for (const name of split(path)) {
+      let next = directory.seen.get(name);
+      if (next instanceof FileNode) throw ioError('create the directory', path, 'ENOTDIR');
+      if (next === undefined) {
+        next = new DirectoryNode(this.#clock.now());
+        this.#rename([{ directory, name, node: next }]);
+      }
+      directory = next;
+    }
+  }
+
+  remove(path: string): void {
+    this.#begin('remove', path);
+    const node = this.#find(path);
+    if (node === undefined) return;
+    if (node instanceof DirectoryNode) throw ioError('remove', path, 'EISDIR');
+    const { directory, name } = this.#place(path, 'remove');
+    this.#rename([{ directory, name, node: undefined }]);
+  }
+
+  removeTree(path: string): void {
+    this.#begin('remove', path);
+    const node = this.#find(path);
+    if (node === undefined) return;
+    if (node instanceof DirectoryNode) this.#empty(node);
+    const { directory, name } = this.#place(path, 'remove');
+    this.#rename([{ directory, name, node: undefined }]);
+  }
+
+  rename(from: string, to: string): void {
+    this.#begin('rename', from);
+    const node = this.#find(from);
+    if (node === undefined) throw ioError('rename', from, 'ENOENT');
+    const source = this.#place(from, 'rename');
+    const target = this.#place(to, 'rename');
+    const old = target.directory.seen.get(target.name);
+    if (old instanceof DirectoryNode && (node instanceof FileNode || old.seen.size > 0)) {
+      throw ioError('rename', from, node instanceof FileNode ? 'EISDIR' : 'ENOTEMPTY');
+    }
+    if (old instanceof FileNode && node instanceof DirectoryNode) throw ioError('rename', from, 'ENOTDIR');
+    if (old === node) return;
+    this.#rename([
+      { ...source, node: undefined },
+      { ...target, node },
+    ]);
+  }
+
+  syncDirectory(path: string): void {
+    this.#begin('syncDirectory', path);
+    const directory = this.#find(path);
+    if (!(directory instanceof DirectoryNode)) throw ioError('sync the directory', path, 'ENOENT');
+    this.#settleDirectory(directory);
+  }
+
+  createSized(path: string, length: number, done: Done): void {
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('createSized', path)?.error;
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    const create = (): FileNode => {
+      const node = this.#find(path);
+      if (node instanceof DirectoryNode) throw ioError('create', path, 'EISDIR');
+      return node ?? this.#create(path);
+    };
+    const run = (): void => {
+      if (failure !== undefined) return done(failure);
+      try {
+        const node = create();
+        node.truncate(length);
+        if (!this.syncLies) node.settle(node.order);
+        this.#settleDirectory(this.#place(path, 'create').directory);
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      done(undefined);
+    };
+    const leave = (random: Random): void => {
+      const reached = random.int(4);
+      if (reached === 0) return;
+      const node = create();
+      if (reached >= 2) node.truncate(length);
+      if (reached === 3) node.settle(node.order);
+    };
+    this.#submit('createSized', path, failure === undefined ? leave : undefined, run);
+  }
+
+  usedFraction(path: string): number {
+    this.#requirePower('look at', path);
+    if (this.#capacityPages === undefined) return this.reportedUsedFraction;
+    return this.#capacityPages === 0 ? 1 : this.#usedPages(this.#root) / this.#capacityPages;
+  }
+
+  // --- Faults
+
+  /** Makes matching operations fail: the next one, or as many as `rule.times` says. */
+  fail(rule: FaultRule): InjectedFault {
+    return this.#faults.add(rule);
+  }
+
+  /** Holds the completions of matching asynchronous operations until they are released. */
+  hold(operation: Operation, path?: string | RegExp): Hold {
+    return this.#faults.hold(operation, path, (task) => this.#schedule(task));
+  }
+
+  /** Leaves room for `bytes` more in blocks of 4 KiB; a write beyond that does what fits and fails with DISK_FULL. */
+  fillAfter(bytes: number): void {
+    this.#capacityPages = this.#usedPages(this.#root) + Math.floor(bytes / PAGE);
+  }
+
+  /** Ends a full disk. */
+  freeSpace(): void {
+    this.#capacityPages = undefined;
+  }
+
+  /** After `operations` more that change something the power goes: everything fails with IO until `powerCut` or `kill`. */
+  powerOffAfter(operations: number): void {
+    this.#operationsLeft = operations;
+  }
+
+  /** The power is off since the count of `powerOffAfter` ran out. */
+  get isDown(): boolean {
+    return this.#down;
+  }
+
+  /** Handles that are open; a power cut or kill closes all. */
+  get openHandles(): number {
+    return this.#openHandles;
+  }
+
+  /** Makes everything that programs see durable, as after a long quiet time. */
+  settle(): void {
+    for (const change of this.#names) settleNames(change);
+    this.#names = [];
+    const walk = (directory: DirectoryNode): void => {
+      for (const node of directory.seen.values()) {
+        if (node instanceof DirectoryNode) walk(node);
+        else node.settle(node.order);
+      }
+    };
+    walk(this.#root);
+  }
+
+  /**
+   * The machine loses its power and comes back. Of every unsynced write, length and name the seed keeps all, some or nothing;
+   * what was in flight may have been done in part. Faults, holds and a power-off count end; all handles are dead.
+   */
+  powerCut(random: Random): void {
+    this.#endProcess(random);
+    keepSomeNames(this.#names, random);
+    this.#names = [];
+    const walk = (directory: DirectoryNode): void => {
+      directory.seen = new Map(directory.durable);
+      for (const node of directory.seen.values()) {
+        if (node instanceof DirectoryNode) walk(node);
+        else node.powerCut(random);
+      }
+    };
+    walk(this.#root);
+  }
+
+  /** The process is killed: the system keeps all that was written; what was in flight is done, in part done or not. Handles are dead. */
+  kill(random: Random): void {
+    this.#endProcess(random);
+  }
+
+  /** A disk of its own with the same content, all of it durable, and no faults. */
+  clone(options: Omit<MemoryFileSystemOptions, 'directories'> = {}): MemoryFileSystem {
+    const copy = new MemoryFileSystem({ clock: this.#clock, ...options });
+    copy.#root = this.#root.clone();
+    return copy;
+  }
+
+  // --- For MemoryFileHandle
+
+  /** The number of power cuts and kills so far; a handle from before is dead. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  handleClosed(epoch: number): void {
+    if (epoch === this.#epoch) this.#openHandles--;
+  }
+
+  readNow(handle: MemoryFileHandle, target: Uint8Array, start: number, length: number, position: number): number {
+    this.#begin('read', handle.path);
+    return handle.node.seen.read(target, start, length, position);
+  }
+
+  writeNow(handle: MemoryFileHandle, bytes: Uint8Array, position: number): void {
+    const fault = this.#attempt('write', handle.path);
+    this.#write(handle, bytes, position, fault);
+  }
+
+  writeLater(handle: MemoryFileHandle, source: Uint8Array, position: number, done: Done): void {
+    const fault = this.#attempt('write', handle.path);
+    const bytes = new Uint8Array(source);
+    const run = (): void => {
+      assert(same(source, bytes), 'the source of an asynchronous write changed before it completed');
+      try {
+        this.#write(handle, bytes, position, fault);
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      done(undefined);
+    };
+    const leave = (random: Random): void => {
+      if (fault === undefined && random.int(2) === 0) handle.node.write(bytes, position);
+    };
+    this.#submit('write', handle.path, leave, run);
+  }
+
+  readLater(
+    handle: MemoryFileHandle,
+    target: Uint8Array,
+    start: number,
+    length: number,
+    position: number,
+    done: DoneBytes,
+  ): void {
+    const fault = this.#attempt('read', handle.path);
+    this.#submit('read', handle.path, undefined, () => {
+      if (fault !== undefined) return done(fault.error, 0);
+      done(undefined, handle.node.seen.read(target, start, length, position));
+    });
+  }
+
+  syncNow(handle: MemoryFileHandle): void {
+    this.#sync(handle.node, handle.node.order, this.#attempt('sync', handle.path));
+  }
+
+  syncLater(handle: MemoryFileHandle, done: Done): void {
+    const fault = this.#attempt('sync', handle.path);
+    const order = handle.node.order;
+    this.#submit('sync', handle.path, undefined, () => {
+      try {
+        this.#sync(handle.node, order, fault);
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      done(undefined);
+    });
+  }
+
+  truncateNow(handle: MemoryFileHandle, length: number): void {
+    this.#begin('truncate', handle.path);
+    handle.node.truncate(length);
+    handle.node.modifiedMs = this.#clock.now();
+  }
+
+  /** Reports an error to a callback, later as everything. */
+  failLater(done: (error: GantryError) => void, error: GantryError): void {
+    this.#schedule(() => done(error));
+  }
+
+  // --- Inside
+
+  #write(handle: MemoryFileHandle, bytes: Uint8Array, position: number, fault: Struck | undefined): void {
+    const node = handle.node;
+    const allowed = fault === undefined ? bytes.length : Math.min(bytes.length, fault.keepBytes);
+    let fits = allowed;
+    if (this.#capacityPages !== undefined) {
+      fits = node.seen.fitting(allowed, position, this.#capacityPages - this.#usedPages(this.#root));
+    }
+    if (fits > 0) node.write(fits === bytes.length ? bytes : bytes.slice(0, fits), position);
+    node.modifiedMs = this.#clock.now();
+    if (fits < allowed) {
+      throw new GantryError('DISK_FULL', `no space left while trying to write ${handle.path}`);
+    }
+    if (fault !== undefined && !fault.silent) throw fault.error;
+  }
+
+  #sync(node: FileNode, order: number, fault: Struck | undefined): void {
+    if (fault !== undefined) {
+      node.lose(order, this.#random);
+      if (!fault.silent) throw fault.error;
+    } else if (!this.syncLies) {
+      node.settle(order);
+    }
+  }
+
+  #settleDirectory(directory: DirectoryNode): void {
+    this.#names = this.#names.filter((change) => {
+      if (!change.some((part) => part.directory === directory)) return true;
+      settleNames(change);
+      return false;
+    });
+  }
+
+  #submit(operation: Operation, path: string, leave: Leave, work: () => void): void {
+    const epoch = this.#epoch;
+    const entry = { leave };
+    this.#inFlight.add(entry);
+    const task = (): void => {
+      // The process that waited for this is gone.
+      if (epoch !== this.#epoch || this.#down) return;
+      this.#inFlight.delete(entry);
+      work();
+    };
+    if (!this.#faults.held(operation, path, task)) this.#schedule(task);
+  }
+
+  #endProcess(random: Random): void {
+    this.#down = false;
+    this.#operationsLeft = Number.POSITIVE_INFINITY;
+    this.#capacityPages = undefined;
+    this.#faults.clear();
+    const interrupted = [...this.#inFlight];
+    this.#inFlight.clear();
+    for (const entry of interrupted) {
+      try {
+        entry.leave?.(random);
+      } catch {
+        // The folder is gone meanwhile: nothing is left of it.
+      }
+    }
+    this.#epoch++;
+    this.#openHandles = 0;
+  }
+
+  /** Counts an operation, applies power-off, and answers the fault that strikes it. */
+  #attempt(operation: Operation, path: string): Struck | undefined {
+    this.#requirePower(operation, path);
+    this.onOperation?.(operation, path);
+    if (operation !== 'read' && operation !== 'open' && --this.#operationsLeft < 0) {
+      this.#down = true;
+      throw powerError(operation, path);
+    }
+    const rule = this.#faults.strike(operation, path);
+    if (rule === undefined) return undefined;
+    const code = rule.code ?? 'IO';
+    const text =
+      code === 'IO' ? `cannot ${operation} ${path}: EIO` : `no space left while trying to ${operation} ${path}`;
+    return { error: new GantryError(code, text), keepBytes: rule.keepBytes ?? 0, silent: rule.silent ?? false };
+  }
+
+  #begin(operation: Operation, path: string): void {
+    const fault = this.#attempt(operation, path);
+    if (fault !== undefined) throw fault.error;
+  }
+
+  #requirePower(operation: string, path: string): void {
+    if (this.#down) throw powerError(operation, path);
+  }
+
+  #rename(change: NameChange): void {
+    for (const { directory, name, node } of change) {
+      if (node === undefined) directory.seen.delete(name);
+      else directory.seen.set(name, node);
+      directory.modifiedMs = this.#clock.now();
+    }
+    this.#names.push(change);
+  }
+
+  #empty(directory: DirectoryNode): void {
+    for (const [name, node] of [...directory.seen]) {
+      if (node instanceof DirectoryNode) this.#empty(node);
+      this.#rename([{ directory, name, node: undefined }]);
+    }
+  }
+
+  #create(path: string): FileNode {
+    const { directory, name } = this.#place(path, 'create');
+    const node = new FileNode(this.#clock.now());
+    this.#rename([{ directory, name, node }]);
+    return node;
+  }
+
+  #find(path: string): MemoryNode | undefined {
+    let node: MemoryNode | undefined = this.#root;
+    for (const name of split(path)) {
+      if (!(node instanceof DirectoryNode)) return undefined;
+      node = node.seen.get(name);
+    }
+    return node;
+  }
+
+  #place(path: string, action: string): { directory: DirectoryNode; name: string } {
+    const names = split(path);
+    const name = names.pop();
+    if (name === undefined) throw ioError(action, path, 'EBUSY');
+    const directory = this.#find(names.join('/'));
+    if (!(directory instanceof DirectoryNode)) throw ioError(action, path, 'ENOENT');
+    return { directory, name };
+  }
+
+  #usedPages(directory: DirectoryNode): number {
+    let pages = 0;
+    for (const node of directory.seen.values()) {
+      pages += node instanceof DirectoryNode ? this.#usedPages(node) : node.seen.pageCount;
+    }
+    return pages;
+  }
+}
+
+/** What a fault does to one operation. */
+interface Struck {
+  error: GantryError;
+  keepBytes: number;
+  silent: boolean;
+}
+
+class MemoryFileHandle implements FileHandle {
+  readonly path: string;
+  readonly fd = -1;
+  readonly node: FileNode;
+  readonly #disk: MemoryFileSystem;
+  readonly #epoch: number;
+  readonly #writable: boolean;
+  #open = true;
+
+  constructor(disk: MemoryFileSystem, path: string, node: FileNode, writable: boolean) {
+    this.path = path;
+    this.node = node;
+    this.#disk = disk;
+    this.#epoch = disk.epoch;
+    this.#writable = writable;
+  }
+
+  readSync(target: Uint8Array, targetStart: number, length: number, position: number): number {
+    this.#require('read', false);
+    return this.#disk.readNow(this, target, targetStart, length, position);
+  }
+
+  read(target: Uint8Array, targetStart: number, length: number, position: number, done: DoneBytes): void {
+    this.#later(
+      'read',
+      false,
+      () => this.#disk.readLater(this, target, targetStart, length, position, done),
+      (error) => done(error, 0),
+    );
+  }
+
+  writeSync(source: Uint8Array, sourceStart: number, length: number, position: number): void {
+    this.#require('write', true);
+    // A copy even of a Buffer, whose `slice` would share its memory.
+    this.#disk.writeNow(this, new Uint8Array(source.subarray(sourceStart, sourceStart + length)), position);
+  }
+
+  write(source: Uint8Array, sourceStart: number, length: number, position: number, done: Done): void {
+    const bytes = source.subarray(sourceStart, sourceStart + length);
+    this.#later('write', true, () => this.#disk.writeLater(this, bytes, position, done), done);
+  }
+
+  sync(done: Done): void {
+    this.#later('sync', false, () => this.#disk.syncLater(this, done), done);
+  }
+
+  syncSync(): void {
+    this.#require('sync', false);
+    this.#disk.syncNow(this);
+  }
+
+  truncateSync(length: number): void {
+    this.#require('change the length of', true);
+    this.#disk.truncateNow(this, length);
+  }
+
+  size(): number {
+    this.#require('look at', false);
+    return this.node.seen.length;
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#disk.handleClosed(this.#epoch);
+  }
+
+  #require(action: string, write: boolean): void {
+    if (!this.#open || this.#epoch !== this.#disk.epoch) throw ioError(action, this.path, 'EBADF');
+    if (write && !this.#writable) throw ioError(action, this.path, 'EBADF');
+    if (this.#disk.isDown) throw powerError(action, this.path);
+  }
+
+  /** Starts asynchronous work; what cannot start is reported to its callback, as a real disk does it. */
+  #later(action: string, write: boolean, start: () => void, fail: (error: GantryError) => void): void {
+    try {
+      this.#require(action, write);
+      start();
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      this.#disk.failLater(fail, error);
+    }
+  }
+}
+
+function ioError(action: string, path: string, reason: string): GantryError {
+  return new GantryError('IO', `cannot ${action} ${path}: ${reason}`);
+}
+
+function powerError(action: string, path: string): GantryError {
+  return ioError(action, path, 'the power is off');
+}
+
+function split(path: string): string[] {
+  return path.split('/').filter((name) => name !== '' && name !== '.');
+}
+
+function same(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}

@@ -1,0 +1,252 @@
+// What a disk in memory is made of: sparse byte arrays, files that know which of their writes are not yet durable, and
+// directories that know which of their names are not. The disk itself, with its faults, is memory-file-system.ts.
+//
+// A file is held twice: `seen` is what programs read, `durable` is what a power cut leaves for certain. Between the two
+// lies `unsynced`, the list of writes and length changes since the last sync, in order.
+
+import type { Random } from '../common/index.ts';
+
+const PAGE = 4096;
+/** The unit that a disk writes whole, except for the one that it was writing when the power went. */
+export const SECTOR = 512;
+
+/** Bytes in pages of 4 KiB; a page that was never written takes no memory and reads as zeros. */
+export class SparseBytes {
+  length = 0;
+  readonly #pages = new Map<number, Uint8Array>();
+
+  get pageCount(): number {
+    return this.#pages.size;
+  }
+
+  /** Copies what there is of [position, position + length) and answers how much that was. */
+  read(target: Uint8Array, targetStart: number, length: number, position: number): number {
+    const wanted = Math.max(0, Math.min(length, this.length - position));
+    let done = 0;
+    while (done < wanted) {
+      const at = position + done;
+      const inPage = at % PAGE;
+      const n = Math.min(PAGE - inPage, wanted - done);
+      const page = this.#pages.get((at - inPage) / PAGE);
+      if (page === undefined) target.fill(0, targetStart + done, targetStart + done + n);
+      else target.set(page.subarray(inPage, inPage + n), targetStart + done);
+      done += n;
+    }
+    return wanted;
+  }
+
+  write(source: Uint8Array, position: number): void {
+    let done = 0;
+    while (done < source.length) {
+      const at = position + done;
+      const inPage = at % PAGE;
+      const n = Math.min(PAGE - inPage, source.length - done);
+      const number = (at - inPage) / PAGE;
+      let page = this.#pages.get(number);
+      if (page === undefined) {
+        page = new Uint8Array(PAGE);
+        this.#pages.set(number, page);
+      }
+      page.set(source.subarray(done, done + n), inPage);
+      done += n;
+    }
+    this.length = Math.max(this.length, position + source.length);
+  }
+
+  truncate(length: number): void {
+    if (length < this.length) {
+      for (const [number, page] of this.#pages) {
+        if (number * PAGE >= length) this.#pages.delete(number);
+        else if ((number + 1) * PAGE > length) page.fill(0, length - number * PAGE);
+      }
+    }
+    this.length = length;
+  }
+
+  /** How many bytes of a write at `position` fit when only `freePages` more pages may be taken. */
+  fitting(length: number, position: number, freePages: number): number {
+    let free = freePages;
+    for (let number = Math.floor(position / PAGE); number * PAGE < position + length; number++) {
+      if (this.#pages.has(number)) continue;
+      if (free <= 0) return Math.max(0, number * PAGE - position);
+      free--;
+    }
+    return length;
+  }
+
+  clone(): SparseBytes {
+    const copy = new SparseBytes();
+    copy.length = this.length;
+    for (const [number, page] of this.#pages) copy.#pages.set(number, page.slice());
+    return copy;
+  }
+}
+
+/** A write (`bytes`) or, without bytes, a change of the length to `position`. */
+interface Change {
+  order: number;
+  position: number;
+  bytes: Uint8Array | undefined;
+}
+
+/** A file's content, whatever its names are. */
+export class FileNode {
+  seen: SparseBytes = new SparseBytes();
+  modifiedMs: number;
+  #durable = new SparseBytes();
+  #unsynced: Change[] = [];
+  #order = 0;
+
+  constructor(modifiedMs: number) {
+    this.modifiedMs = modifiedMs;
+  }
+
+  /** The ordinal that the next change will get; a sync started now covers the changes below it. */
+  get order(): number {
+    return this.#order;
+  }
+
+  get unsyncedCount(): number {
+    return this.#unsynced.length;
+  }
+
+  /** Takes ownership of `bytes`. */
+  write(bytes: Uint8Array, position: number): void {
+    this.seen.write(bytes, position);
+    this.#unsynced.push({ order: this.#order++, position, bytes });
+  }
+
+  truncate(length: number): void {
+    if (length === this.seen.length) return;
+    this.seen.truncate(length);
+    this.#unsynced.push({ order: this.#order++, position: length, bytes: undefined });
+  }
+
+  /** Makes every change below `order` durable. */
+  settle(order: number): void {
+    const covered = this.#take(order);
+    for (const change of covered) apply(this.#durable, change);
+  }
+
+  /**
+   * A sync that failed: the kernel has marked the pages clean, so that no later sync covers them. What reached the disk is
+   * anyone's guess; without a `random`, nothing did. Programs go on to see the bytes.
+   */
+  lose(order: number, random: Random | undefined): void {
+    const covered = this.#take(order);
+    if (random !== undefined) keepSome(this.#durable, covered, random);
+  }
+
+  /** The power is gone: of what was unsynced, some reached the disk. */
+  powerCut(random: Random): void {
+    keepSome(this.#durable, this.#unsynced, random);
+    this.#unsynced = [];
+    this.seen = this.#durable.clone();
+  }
+
+  /** A copy of what programs see, all of it durable. */
+  clone(): FileNode {
+    const copy = new FileNode(this.modifiedMs);
+    copy.seen = this.seen.clone();
+    copy.#durable = this.seen.clone();
+    return copy;
+  }
+
+  #take(order: number): Change[] {
+    let n = 0;
+    while (n < this.#unsynced.length && this.#unsynced[n]!.order < order) n++;
+    return this.#unsynced.splice(0, n);
+  }
+}
+
+function apply(target: SparseBytes, change: Change): void {
+  if (change.bytes === undefined) target.truncate(change.position);
+  else target.write(change.bytes, change.position);
+}
+
+/**
+ * Applies to `target` what a real disk could have kept of `changes`: nothing, all, a beginning, any of the writes, or any of
+ * the sectors of any of the writes. Where two writes overlap the later one lies on top, as in a page cache.
+ */
+function keepSome(target: SparseBytes, changes: readonly Change[], random: Random): void {
+  if (changes.length === 0) return;
+  const style = random.int(8);
+  if (style === 0) return;
+  const grown = style === 1 ? changes.length : random.int(changes.length + 1);
+  let length = target.length;
+  for (let i = 0; i < changes.length; i++) {
+    const change = changes[i]!;
+    if (change.bytes === undefined) length = change.position;
+    else if (i < grown) length = Math.max(length, change.position + change.bytes.length);
+    if (style === 1 || (style <= 3 && i < grown)) apply(target, change);
+    else if (style <= 3 && i === grown) tear(target, change, random);
+    else if (style >= 4) {
+      const choice = random.int(3);
+      if (choice === 0) apply(target, change);
+      else if (choice === 1) tear(target, change, random);
+    }
+  }
+  // The length of a grown file may be on the disk without the bytes: then they read as zeros.
+  if (style !== 1 && length > target.length && random.int(4) === 0) target.truncate(length);
+}
+
+/** Keeps part of one write: a beginning that ends at any byte, or any of its sectors, the last of them cut at any byte. */
+function tear(target: SparseBytes, change: Change, random: Random): void {
+  const bytes = change.bytes;
+  if (bytes === undefined || bytes.length === 0) return;
+  if (random.int(2) === 0) {
+    target.write(bytes.subarray(0, random.int(bytes.length)), change.position);
+    return;
+  }
+  const end = change.position + bytes.length;
+  for (let at = change.position; at < end; ) {
+    const next = Math.min(end, at - (at % SECTOR) + SECTOR);
+    if (random.int(2) === 0) {
+      const stop = next === end ? at + random.int(next - at + 1) : next;
+      target.write(bytes.subarray(at - change.position, stop - change.position), at);
+    }
+    at = next;
+  }
+}
+
+/** Names of a folder, as seen and as durable. */
+export class DirectoryNode {
+  seen: Map<string, MemoryNode> = new Map();
+  durable: Map<string, MemoryNode> = new Map();
+  modifiedMs: number;
+
+  constructor(modifiedMs: number) {
+    this.modifiedMs = modifiedMs;
+  }
+
+  /** A copy of what programs see, all of it durable. */
+  clone(): DirectoryNode {
+    const copy = new DirectoryNode(this.modifiedMs);
+    for (const [name, node] of this.seen) copy.seen.set(name, node.clone());
+    copy.durable = new Map(copy.seen);
+    return copy;
+  }
+}
+
+export type MemoryNode = FileNode | DirectoryNode;
+
+/** One step that changes names: a creation, a removal, or the two halves of a rename, which survive together or not at all. */
+export type NameChange = ReadonlyArray<{ directory: DirectoryNode; name: string; node: MemoryNode | undefined }>;
+
+/** Makes one step durable. */
+export function settleNames(change: NameChange): void {
+  for (const { directory, name, node } of change) {
+    if (node === undefined) directory.durable.delete(name);
+    else directory.durable.set(name, node);
+  }
+}
+
+/** Of the unsynced steps, keeps what a real file system could have kept: none, all, a beginning, or any of them. */
+export function keepSomeNames(changes: readonly NameChange[], random: Random): void {
+  const style = random.int(4);
+  if (style === 0) return;
+  const kept = style === 1 ? changes.length : random.int(changes.length + 1);
+  for (let i = 0; i < changes.length; i++) {
+    if (style <= 2 ? i < kept : random.int(2) === 0) settleNames(changes[i]!);
+  }
+}

@@ -1,0 +1,109 @@
+// The two kinds of message id (docs/formats/commit-log.md): where a record lies, and what a client called it.
+
+import { GantryError, type PhysicalOffset, physicalOffset, readI64, toHex, viewOf, writeI64 } from '../common/index.ts';
+
+/** RocketMQ: MessageDecoder#createMessageId. Upper-case hex of the store host (address, port i32) and the physical offset. */
+export function createOffsetMessageId(storeHost: Uint8Array, offset: number): string {
+  const bytes = new Uint8Array(storeHost.length + 8);
+  bytes.set(storeHost);
+  writeI64(viewOf(bytes), storeHost.length, offset);
+  return toHex(bytes);
+}
+
+/** @throws GantryError MESSAGE when the text is not an id of 32 (IPv4) or 56 (IPv6) hex digits. */
+export function decodeOffsetMessageId(id: string): { host: Uint8Array; address: string; offset: PhysicalOffset } {
+  if (!/^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})$/.test(id)) {
+    throw new GantryError('MESSAGE', `"${id}" is no message id: 32 or 56 hex digits are expected`);
+  }
+  const bytes = Buffer.from(id, 'hex');
+  const host = new Uint8Array(bytes.subarray(0, bytes.length - 8));
+  return { host, address: hostText(host), offset: physicalOffset(readI64(viewOf(bytes), bytes.length - 8)) };
+}
+
+/** `ip:port` of a host field (4 or 16 address bytes, port i32). */
+export function hostText(host: Uint8Array): string {
+  const port = viewOf(host).getInt32(host.length - 4);
+  if (host.length === 8) return `${host[0]}.${host[1]}.${host[2]}.${host[3]}:${port}`;
+  const groups: string[] = [];
+  for (let i = 0; i < 16; i += 2) groups.push(((host[i]! << 8) | host[i + 1]!).toString(16));
+  return `[${groups.join(':')}]:${port}`;
+}
+
+/**
+ * The host field for an IP address and port. IPv4-mapped IPv6 addresses become IPv4.
+ * @throws GantryError ADDRESS for anything that is not a literal IP address.
+ */
+export function hostField(ip: string, port: number): Uint8Array {
+  const plain = ip.toLowerCase().startsWith('::ffff:') && ip.includes('.') ? ip.slice(7) : ip;
+  const v4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(plain);
+  if (v4 !== null && v4.slice(1).every((part) => Number(part) <= 255)) {
+    const host = new Uint8Array(8);
+    for (let i = 0; i < 4; i++) host[i] = Number(v4[i + 1]);
+    viewOf(host).setInt32(4, port);
+    return host;
+  }
+  const groups = expandV6(plain.replace(/%.*$/, ''));
+  if (groups === undefined) throw new GantryError('ADDRESS', `"${ip}" is not an IP address`);
+  const host = new Uint8Array(20);
+  for (let i = 0; i < 8; i++) {
+    host[i * 2] = groups[i]! >> 8;
+    host[i * 2 + 1] = groups[i]! & 0xff;
+  }
+  viewOf(host).setInt32(16, port);
+  return host;
+}
+
+function expandV6(text: string): number[] | undefined {
+  const halves = text.split('::');
+  if (halves.length > 2) return undefined;
+  const parse = (half: string): number[] =>
+    half === '' ? [] : half.split(':').map((group) => Number.parseInt(group, 16));
+  const head = parse(halves[0]!);
+  const tail = halves.length === 2 ? parse(halves[1]!) : [];
+  const missing = 8 - head.length - tail.length;
+  if (halves.length === 2 ? missing < 0 : missing !== 0) return undefined;
+  const groups = [...head, ...new Array<number>(missing).fill(0), ...tail];
+  return groups.every((group) => Number.isInteger(group) && group >= 0 && group <= 0xffff) ? groups : undefined;
+}
+
+/** What `UniqueIds` needs to know of its process. */
+export interface UniqueIdSeed {
+  /** 4 or 16 address bytes. */
+  ip: Uint8Array;
+  pid: number;
+  /** Any 32-bit value that differs between users of one process (Java: class loader hash). */
+  salt: number;
+}
+
+/** Makes UNIQ_KEY values. RocketMQ: MessageClientIDSetter: ip, pid i16, salt i32, ms since the month began (local time) i32, counter i16. */
+export class UniqueIds {
+  readonly #prefix: string;
+  readonly #tail = new Uint8Array(6);
+  readonly #view = viewOf(this.#tail);
+  #counter: number;
+  #monthStart = 0;
+  #nextMonth = 0;
+
+  constructor(seed: UniqueIdSeed, firstCounter = 0) {
+    const bytes = new Uint8Array(seed.ip.length + 6);
+    bytes.set(seed.ip);
+    const view = viewOf(bytes);
+    view.setUint16(seed.ip.length, seed.pid & 0xffff);
+    view.setInt32(seed.ip.length + 2, seed.salt | 0);
+    this.#prefix = toHex(bytes);
+    this.#counter = firstCounter;
+  }
+
+  /** A new id; `nowMs` is the wall clock. */
+  next(nowMs: number): string {
+    if (nowMs >= this.#nextMonth || nowMs < this.#monthStart) {
+      const date = new Date(nowMs);
+      this.#monthStart = new Date(date.getFullYear(), date.getMonth(), 1).getTime();
+      this.#nextMonth = new Date(date.getFullYear(), date.getMonth() + 1, 1).getTime();
+    }
+    this.#view.setUint32(0, nowMs - this.#monthStart);
+    this.#view.setUint16(4, this.#counter);
+    this.#counter = (this.#counter + 1) & 0xffff;
+    return this.#prefix + toHex(this.#tail);
+  }
+}

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { nameBytes, PropertyTable, parseProperties, propertiesTextInJavaOrder } from './properties.ts';
+
+function tableText(table: PropertyTable): string {
+  const target = new Uint8Array(table.bytes());
+  assert.equal(table.write(target, 0), target.length);
+  return Buffer.from(target).toString('utf8');
+}
+
+test('the order is that of a Java HashMap of capacity 128 and of 16', () => {
+  const names = 'KEYS TAGS UNIQ_KEY WAIT CLUSTER DELAY REAL_TOPIC REAL_QID TRAN_MSG PGROUP'.split(' ');
+  const map = new Map(names.map((name) => [name, 'v']));
+  const order = (text: string): string => [...parseProperties(text).keys()].join(' ');
+  assert.equal(
+    order(propertiesTextInJavaOrder(map, 128)),
+    'UNIQ_KEY CLUSTER PGROUP DELAY TAGS TRAN_MSG KEYS WAIT REAL_TOPIC REAL_QID',
+  );
+  assert.equal(
+    order(propertiesTextInJavaOrder(map, 16)),
+    'REAL_TOPIC KEYS TRAN_MSG UNIQ_KEY CLUSTER WAIT DELAY PGROUP TAGS REAL_QID',
+  );
+});
+
+test('pairs without name or value are dropped, and the last duplicate wins', () => {
+  const text = 'A\u0001\u0002\u0001x\u0002noSeparator\u0002B\u00011\u0002C\u0001a\u0001b\u0002B\u00012';
+  const bytes = Buffer.from(text, 'utf8');
+  const table = new PropertyTable();
+  table.read(bytes, 0, bytes.length);
+  assert.deepEqual(Object.fromEntries(parseProperties(text)), { B: '2', C: 'a\u0001b' });
+  assert.equal(table.get(nameBytes('B')), '2');
+  assert.equal(table.get(nameBytes('C')), 'a\u0001b');
+  assert.equal(table.count, 2);
+});
+
+test('the table over bytes and the functions over maps agree', () => {
+  const word = fc.string({ unit: 'grapheme', maxLength: 8 }).filter((s) => !/[\u0001\u0002]/.test(s));
+  fc.assert(
+    fc.property(fc.array(fc.tuple(word, word), { maxLength: 120 }), word, (pairs, value) => {
+      const text = pairs.map(([name, v]) => `${name}\u0001${v}\u0002`).join('');
+      const bytes = Buffer.from(text, 'utf8');
+      const map = parseProperties(bytes.toString('utf8'));
+      const table = new PropertyTable();
+      table.read(bytes, 0, bytes.length);
+      assert.equal(tableText(table), propertiesTextInJavaOrder(map));
+      if (value.length === 0) return;
+      map.set('CLUSTER', value);
+      table.put(nameBytes('CLUSTER'), Buffer.from(value, 'utf8'));
+      assert.equal(tableText(table), propertiesTextInJavaOrder(map));
+    }),
+  );
+});

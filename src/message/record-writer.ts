@@ -1,0 +1,137 @@
+// Writes one record. The only encoder there is: single sends, batch members, and what the broker itself stores all pass here.
+// RocketMQ: MessageExtEncoder#encode and CommitLog's append callback, which patches offsets and time into the encoded bytes.
+
+import { crc32, writeI64 } from '../common/index.ts';
+import { CRC_PROPERTY_BYTES, FIXED_BYTES, MAGIC_V1, MAGIC_V2, MAX_V1_TOPIC_CHARS, SysFlag } from './layout.ts';
+import { writeCrcProperty } from './property-crc.ts';
+
+const EMPTY = new Uint8Array(0);
+
+/** What goes into a record, apart from the place it gets. Byte ranges are borrowed for the length of a call. */
+export class RecordSource {
+  topic = '';
+  /** UTF-8 of `topic`. */
+  topicBytes: Uint8Array = EMPTY;
+  queueId = 0;
+  flag = 0;
+  sysFlag = 0;
+  /** Milliseconds, the producer's clock. */
+  bornTimestamp = 0;
+  /** 4 or 16 address bytes, then the port as i32. */
+  bornHost: Uint8Array = EMPTY;
+  storeHost: Uint8Array = EMPTY;
+  reconsumeTimes = 0;
+  preparedTransactionOffset = 0;
+  /** The body is `body[bodyStart, bodyEnd)`. */
+  body: Uint8Array = EMPTY;
+  bodyStart = 0;
+  bodyEnd = 0;
+  /** The stored text: name 0x01 value 0x02 ..., in `properties[propertiesStart, propertiesEnd)`, without a property CRC. */
+  properties: Uint8Array = EMPTY;
+  propertiesStart = 0;
+  propertiesEnd = 0;
+}
+
+/** The sysFlag with the host bits set from the addresses' widths. */
+export function sysFlagWithHosts(source: RecordSource): number {
+  let sysFlag = source.sysFlag & ~(SysFlag.BORNHOST_V6 | SysFlag.STOREHOST_V6);
+  if (source.bornHost.length === 20) sysFlag |= SysFlag.BORNHOST_V6;
+  if (source.storeHost.length === 20) sysFlag |= SysFlag.STOREHOST_V6;
+  return sysFlag;
+}
+
+/** 2 for a topic that needs it (and when V2 is allowed), else 1. Counted in UTF-16 units, as Java does. */
+export function recordVersion(topic: string, allowV2: boolean): 1 | 2 {
+  return allowV2 && topic.length > MAX_V1_TOPIC_CHARS ? 2 : 1;
+}
+
+/**
+ * Bytes of the property block: the given text, and with the property CRC its 20 bytes and, where `separator` asks for it, one
+ * 0x02 behind a text that does not end in one (single messages only; RocketMQ never adds it to batch members).
+ */
+export function propertiesBytes(source: RecordSource, propertyCrc: boolean, separator: boolean): number {
+  const length = source.propertiesEnd - source.propertiesStart;
+  if (!propertyCrc) return length;
+  const needsSeparator = separator && length > 0 && source.properties[source.propertiesEnd - 1] !== 0x02;
+  return length + (needsSeparator ? 1 : 0) + CRC_PROPERTY_BYTES;
+}
+
+/** Bytes of the whole record, given its property block's bytes. */
+export function recordBytes(source: RecordSource, version: 1 | 2, propertyBlockBytes: number): number {
+  return (
+    FIXED_BYTES +
+    source.bornHost.length +
+    source.storeHost.length +
+    (source.bodyEnd - source.bodyStart) +
+    version +
+    source.topicBytes.length +
+    2 +
+    propertyBlockBytes
+  );
+}
+
+/**
+ * Writes a record of `totalSize` bytes at `target[at...]`; `view` covers exactly `target`.
+ * The caller has checked the limits and computed the sizes (`recordBytes`, `propertiesBytes`).
+ */
+export function writeRecord(
+  target: Uint8Array,
+  view: DataView,
+  at: number,
+  source: RecordSource,
+  sysFlag: number,
+  version: 1 | 2,
+  totalSize: number,
+  propertyBlockBytes: number,
+  propertyCrc: boolean,
+  queueOffset: number,
+  physicalOffset: number,
+  storeTimestamp: number,
+): void {
+  const body = source.body;
+  const bodyStart = source.bodyStart;
+  const bodyLength = source.bodyEnd - bodyStart;
+  view.setInt32(at, totalSize);
+  view.setInt32(at + 4, version === 1 ? MAGIC_V1 : MAGIC_V2);
+  view.setInt32(at + 8, bodyLength > 0 ? crc32(body, bodyStart, source.bodyEnd) : 0);
+  view.setInt32(at + 12, source.queueId);
+  view.setInt32(at + 16, source.flag);
+  writeI64(view, at + 20, queueOffset);
+  writeI64(view, at + 28, physicalOffset);
+  view.setInt32(at + 36, sysFlag);
+  writeI64(view, at + 40, source.bornTimestamp);
+  let p = copy(source.bornHost, 0, source.bornHost.length, target, at + 48);
+  writeI64(view, p, storeTimestamp);
+  p = copy(source.storeHost, 0, source.storeHost.length, target, p + 8);
+  view.setInt32(p, source.reconsumeTimes);
+  writeI64(view, p + 4, source.preparedTransactionOffset);
+  view.setInt32(p + 12, bodyLength);
+  p = copy(body, bodyStart, source.bodyEnd, target, p + 16);
+  const topic = source.topicBytes;
+  if (version === 1) view.setInt8(p, topic.length);
+  else view.setInt16(p, topic.length);
+  p = copy(topic, 0, topic.length, target, p + version);
+  view.setInt16(p, propertyBlockBytes);
+  p = copy(source.properties, source.propertiesStart, source.propertiesEnd, target, p + 2);
+  if (propertyCrc) {
+    const block = at + totalSize - CRC_PROPERTY_BYTES;
+    if (p < block) target[p] = 0x02;
+    writeCrcProperty(target, block, crc32(target, at, block));
+  }
+}
+
+/** Below this a loop beats a native call. */
+const LOOP_COPY_BYTES = 48;
+
+/** Copies `source[start, end)` to `target[at...]`; answers the position behind the copy. */
+export function copy(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): number {
+  const length = end - start;
+  if (length <= LOOP_COPY_BYTES) {
+    for (let i = 0; i < length; i++) target[at + i] = source[start + i]!;
+  } else if (start === 0 && length === source.length) {
+    target.set(source, at);
+  } else {
+    target.set(source.subarray(start, end), at);
+  }
+  return at + length;
+}

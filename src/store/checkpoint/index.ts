@@ -1,0 +1,1 @@
+export { CHECKPOINT_BYTES, StoreCheckpoint } from './store-checkpoint.ts';
