@@ -31,6 +31,9 @@ export interface TagFilter {
   readonly codes: ReadonlySet<number>;
 }
 
+/** Most records of one pull, whatever is asked for. */
+const MAX_SELECTED = 256;
+
 /**
  * The records that a pull may hand out: positions and sizes first (filled by `MessageStore.select`), the bytes copied afterwards
  * by `MessageStore.copyRecords`, straight into the response. One object per caller, filled anew.
@@ -43,8 +46,8 @@ export class GetResult {
   /** Number of records in `positions` and `sizes`. */
   count = 0;
   /** Physical offsets. */
-  readonly positions: Float64Array = new Float64Array(64);
-  readonly sizes: Int32Array = new Int32Array(64);
+  readonly positions: Float64Array = new Float64Array(MAX_SELECTED);
+  readonly sizes: Int32Array = new Int32Array(MAX_SELECTED);
   /** Sum of the sizes. */
   totalBytes = 0;
   suggestPullingFromSlave = false;

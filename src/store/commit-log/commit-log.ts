@@ -1,0 +1,442 @@
+// The CommitLog: one log for all topics, the only truth about messages. This file holds its bytes and its positions; what is put
+// into it, and who is told, is decided by message-store.ts. docs/formats/commit-log.md is the page behind the files.
+//
+//        files on disk                                   chunks in memory
+//   |-- file --|-- file --|-- file (active) --------|    [ chunk ][ chunk ][ chunk, filling ]
+//   minimum                    flushed   committed  ^ the next file is made ahead     wrote
+//
+//   append   encodes a record straight into the last chunk             wrote     moves
+//   commit   writes what is new in the chunks to the file              committed moves
+//   flush    syncs the file, one sync at a time, off the loop          flushed   moves
+//
+// Invariants: flushed <= committed <= wrote. A record lies in one chunk and in one file. A file is closed by a filler of at least
+// 8 bytes; of a filler only the first 8 are kept in memory and written, the rest of the file stays a hole of zeros.
+// Chunks that are committed and dispatched stay as the cache of the tail until their budget is used up.
+
+import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
+import type { FileSystem } from '../../io/index.ts';
+import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
+import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+
+/** Bytes of an ordinary chunk; a larger record gets a chunk of its own. */
+const CHUNK_BYTES = 1024 * 1024;
+/** Bytes of chunks kept as the cache of the tail. */
+const TAIL_BYTES = 8 * CHUNK_BYTES;
+/** A synchronous write that takes longer than this means that the disk stalls writers: for a while, writes go off the loop. */
+const SLOW_WRITE_MS = 25;
+const ASYNC_AFTER_SLOW_MS = 10_000;
+
+/** A piece of the log in memory: bytes [start, start + used) of the address space. */
+export interface Chunk {
+  readonly start: number;
+  used: number;
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  readonly file: SegmentFile;
+}
+
+export interface CommitLogOptions {
+  fs: FileSystem;
+  clock: Clock;
+  logger: Logger;
+  folder: string;
+  /** Bytes of each file. */
+  fileSize: number;
+  files: SegmentFile[];
+  /** End of the sound data, from recovery: all positions start here. */
+  end: number;
+  cache: ReadCache;
+  /** Told after each step forward, on the loop, outside any append. */
+  onCommitted: () => void;
+  onFlushed: () => void;
+  /** A write failed: everything above `committed` has been given up. Called before the bytes are dropped. */
+  onWriteFailed: (error: GantryError) => void;
+  /** A sync failed: nothing above `flushed` is known to be durable, and never will be. */
+  onSyncFailed: (error: GantryError) => void;
+}
+
+export class CommitLog {
+  /** End of what was appended. */
+  wrote: number;
+  /** End of what is in the files (not necessarily durable). */
+  committed: number;
+  /** End of what is durable. */
+  flushed: number;
+  /** Below this the derived stores have everything; chunks above it are kept. */
+  dispatched: number;
+  /** When the oldest append that is not committed yet was made; 0 if all is committed. */
+  uncommittedSince = 0;
+
+  readonly #options: CommitLogOptions;
+  readonly #fs: FileSystem;
+  readonly #clock: Clock;
+  readonly fileSize: number;
+  readonly files: SegmentFile[];
+  readonly #chunks: Chunk[] = [];
+  #chunkBytes = 0;
+  readonly #free: Uint8Array[] = [];
+  #current: Chunk | undefined;
+  #lastFound: Chunk | undefined;
+  #writing = false;
+  #asyncUntil = 0;
+  #syncing = false;
+  #syncFailed: GantryError | undefined;
+  #closed = false;
+  /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
+  #ahead: SegmentFile | undefined;
+  /** Files that are being made and were given up meanwhile. */
+  readonly #unwanted = new Set<SegmentFile>();
+
+  constructor(options: CommitLogOptions) {
+    this.#options = options;
+    this.#fs = options.fs;
+    this.#clock = options.clock;
+    this.fileSize = options.fileSize;
+    this.files = options.files;
+    this.wrote = options.end;
+    this.committed = options.end;
+    this.flushed = options.end;
+    this.dispatched = options.end;
+    if (this.files.length === 0) {
+      const base = options.end - (options.end % this.fileSize);
+      this.#addFile(base);
+    } else if (this.#last().end === options.end) {
+      this.#addFile(options.end);
+    }
+    this.#makeNextAhead();
+  }
+
+  /** Start of the oldest file. */
+  get minimum(): number {
+    return this.files[0]!.base;
+  }
+
+  /** True while a sync has failed: the log takes nothing more. */
+  get syncFailure(): GantryError | undefined {
+    return this.#syncFailed;
+  }
+
+  /** Whether a record of `size` bytes fits into a file at all. */
+  fits(size: number): boolean {
+    return size + BLANK_BYTES <= this.fileSize;
+  }
+
+  /**
+   * Makes room for `size` bytes at `wrote`, closing the active file with a filler first if they don't fit into it. Answers the chunk;
+   * the bytes go to `chunk.bytes` at `chunk.used`, and `appended` then moves the position. Requires `fits(size)`.
+   */
+  reserve(size: number): Chunk {
+    const file = this.#active();
+    if (size + BLANK_BYTES > file.end - this.wrote) {
+      this.#fill(file);
+      return this.#chunkFor(this.#active(), size);
+    }
+    const chunk = this.#current;
+    if (chunk !== undefined && chunk.bytes.length - chunk.used >= size) return chunk;
+    return this.#chunkFor(file, size);
+  }
+
+  /** Takes over `size` bytes that were written into the chunk of the last `reserve`. */
+  appended(chunk: Chunk, size: number): void {
+    chunk.used += size;
+    this.wrote += size;
+    if (this.uncommittedSince === 0) this.uncommittedSince = this.#clock.monotonic();
+  }
+
+  /** Where `offset` lies in memory; undefined if it must come from a file. The chunk holds [chunk.start, chunk.start + used). */
+  chunkAt(offset: number): Chunk | undefined {
+    const found = this.#lastFound;
+    if (found !== undefined && offset >= found.start && offset < found.start + found.used) return found;
+    const chunks = this.#chunks;
+    let low = 0;
+    let high = chunks.length - 1;
+    while (low <= high) {
+      const middle = (low + high) >> 1;
+      const chunk = chunks[middle]!;
+      if (offset < chunk.start) high = middle - 1;
+      else if (offset >= chunk.start + chunk.used) low = middle + 1;
+      else {
+        this.#lastFound = chunk;
+        return chunk;
+      }
+    }
+    return undefined;
+  }
+
+  /** Copies [offset, offset + length), which must be below `committed`, to `target[at...]`; false and `ready` as in ReadCache.copy. */
+  copy(offset: number, length: number, target: Uint8Array, at: number, ready: Ready): boolean {
+    const chunk = this.chunkAt(offset);
+    if (chunk !== undefined) {
+      const from = offset - chunk.start;
+      assert(from + length <= chunk.used, 'a record runs over its chunk');
+      target.set(chunk.bytes.subarray(from, from + length), at);
+      return true;
+    }
+    const file = segmentAt(this.files, offset);
+    assert(file !== undefined && offset + length <= file.end, 'a read of the log runs over a file');
+    const limit = Math.min(this.committed, file.end) - file.base;
+    return this.#options.cache.copy(file, offset - file.base, length, limit, target, at, ready);
+  }
+
+  /** Writes what is new to the files. Called once per loop turn that appended something. */
+  commit(): void {
+    while (!this.#writing && this.committed < this.wrote) {
+      const chunk = this.#chunkToCommit();
+      if (chunk === undefined || !chunk.file.ready) return;
+      const from = this.committed - chunk.start;
+      const length = chunk.used - from;
+      const position = this.committed - chunk.file.base;
+      if (this.#clock.monotonic() < this.#asyncUntil) {
+        this.#writing = true;
+        chunk.file.handle().write(chunk.bytes, from, length, position, (error) => {
+          this.#writing = false;
+          if (error !== undefined) return this.#writeFailed(error);
+          this.#advanceCommitted(chunk, from + length);
+          this.commit();
+          this.#options.onCommitted();
+        });
+        return;
+      }
+      const started = this.#clock.monotonic();
+      try {
+        chunk.file.handle().writeSync(chunk.bytes, from, length, position);
+      } catch (error) {
+        return this.#writeFailed(error as GantryError);
+      }
+      if (this.#clock.monotonic() - started > SLOW_WRITE_MS)
+        this.#asyncUntil = this.#clock.monotonic() + ASYNC_AFTER_SLOW_MS;
+      this.#advanceCommitted(chunk, from + length);
+    }
+  }
+
+  /** Bytes that are committed but not known to be durable. */
+  get unflushed(): number {
+    return this.committed - this.flushed;
+  }
+
+  /** Starts a sync of what is committed, unless one is under way: that one's end starts the next. */
+  flush(): void {
+    if (this.#syncing || this.#syncFailed !== undefined || this.#closed || this.flushed >= this.committed) return;
+    const file = segmentAt(this.files, this.flushed)!;
+    const target = Math.min(file.end, this.committed);
+    this.#syncing = true;
+    const handle = file.handle();
+    file.pin();
+    handle.sync((error) => {
+      file.unpin();
+      this.#syncing = false;
+      if (error !== undefined) {
+        this.#syncFailed = error;
+        this.#options.onSyncFailed(error);
+        return;
+      }
+      assert(target >= this.flushed && target <= this.committed, 'a sync ended outside of what is committed');
+      this.flushed = target;
+      // A file that is full needs no one to ask: go on into the next one.
+      if (target === file.end) this.flush();
+      this.#options.onFlushed();
+    });
+  }
+
+  /** Frees chunks that are committed, dispatched, and beyond the tail's budget. */
+  trim(): void {
+    const keepFrom = Math.min(this.committed, this.dispatched);
+    while (this.#chunkBytes > TAIL_BYTES && this.#chunks.length > 1) {
+      const chunk = this.#chunks[0]!;
+      if (chunk.start + chunk.used > keepFrom || this.#writing) return;
+      this.#chunks.shift();
+      this.#chunkBytes -= chunk.bytes.length;
+      if (this.#lastFound === chunk) this.#lastFound = undefined;
+      if (chunk.bytes.length === CHUNK_BYTES && this.#free.length < 2) this.#free.push(chunk.bytes);
+    }
+  }
+
+  /**
+   * Cuts the log at a record boundary, durably: on return the bytes from `offset` on are dead on disk. Requires that everything is
+   * committed and no write or sync is under way.
+   */
+  truncateTo(offset: number): void {
+    assert(
+      !this.#writing && !this.#syncing && this.committed === this.wrote,
+      'the log is cut while it is being written',
+    );
+    for (const file of this.files) if (file.end > offset) this.#options.cache.forget(file);
+    this.#dropChunks(offset);
+    this.#dropAhead();
+    cutSegments(this.#fs, this.#options.folder, this.files, offset);
+    if (this.files.length === 0 || this.#last().end === offset) this.#addFile(offset - (offset % this.fileSize));
+    this.wrote = offset;
+    this.committed = offset;
+    this.flushed = Math.min(this.flushed, offset);
+    this.dispatched = Math.min(this.dispatched, offset);
+    this.#makeNextAhead();
+  }
+
+  /** Commits, syncs and closes. `done` gets the error that kept bytes from being durable, if any. */
+  close(done: (error: GantryError | undefined) => void): void {
+    const finish = (): void => {
+      if (
+        this.#syncFailed === undefined &&
+        !this.#writing &&
+        this.committed === this.wrote &&
+        this.flushed === this.committed
+      ) {
+        this.#closed = true;
+        // RocketMQ: a clean stop removes the file that was made ahead.
+        this.#dropAhead();
+        for (const file of this.files) file.close();
+        return done(undefined);
+      }
+      if (this.#syncFailed !== undefined) {
+        this.#closed = true;
+        for (const file of this.files) file.close();
+        return done(this.#syncFailed);
+      }
+      this.commit();
+      this.flush();
+      this.#clock.soon(finish);
+    };
+    finish();
+  }
+
+  #last(): SegmentFile {
+    return this.files.at(-1)!;
+  }
+
+  /** The file that `wrote` lies in. */
+  #active(): SegmentFile {
+    const file = segmentAt(this.files, this.wrote);
+    if (file !== undefined) return file;
+    return this.#addFile(this.#last().end);
+  }
+
+  #fill(file: SegmentFile): void {
+    const rest = file.end - this.wrote;
+    assert(rest >= BLANK_BYTES, 'a file has no room for its filler');
+    const current = this.#current;
+    const chunk =
+      current !== undefined && current.bytes.length - current.used >= BLANK_BYTES
+        ? current
+        : this.#chunkFor(file, BLANK_BYTES);
+    chunk.view.setInt32(chunk.used, rest);
+    chunk.view.setInt32(chunk.used + 4, MAGIC_BLANK);
+    chunk.used += BLANK_BYTES;
+    this.wrote = file.end;
+    this.#current = undefined;
+    if (this.uncommittedSince === 0) this.uncommittedSince = this.#clock.monotonic();
+  }
+
+  #chunkFor(file: SegmentFile, size: number): Chunk {
+    const ordinary = size <= CHUNK_BYTES;
+    const bytes = ordinary ? (this.#free.pop() ?? new Uint8Array(CHUNK_BYTES)) : new Uint8Array(size);
+    const view = new DataView(bytes.buffer);
+    const chunk: Chunk = { start: this.wrote, used: 0, bytes, view, file };
+    this.#chunks.push(chunk);
+    this.#chunkBytes += bytes.length;
+    this.#current = chunk;
+    return chunk;
+  }
+
+  /** The chunk whose next bytes are to be written; steps over the hole behind a filler. */
+  #chunkToCommit(): Chunk | undefined {
+    const chunk = this.chunkAt(this.committed);
+    if (chunk !== undefined) return chunk;
+    const next = this.#chunks.find((c) => c.start > this.committed);
+    const file = segmentAt(this.files, this.committed);
+    assert(
+      next === undefined || file === undefined || next.start === file.end,
+      'a hole in the chunks that is no filler',
+    );
+    return undefined;
+  }
+
+  #advanceCommitted(chunk: Chunk, used: number): void {
+    this.committed = chunk.start + used;
+    const next = this.#chunks[this.#chunks.indexOf(chunk) + 1];
+    // A filler's rest is a hole of zeros in the file: committed with its first 8 bytes.
+    if (used === chunk.used && this.committed < this.wrote && this.chunkAt(this.committed) === undefined) {
+      this.committed = next === undefined ? this.wrote : next.start;
+    }
+    if (this.committed === this.wrote) this.uncommittedSince = 0;
+    else this.uncommittedSince = this.#clock.monotonic();
+  }
+
+  /** Gives up what could not be written: it was never acknowledged, and nothing of it may come back. */
+  #writeFailed(error: GantryError): void {
+    this.#asyncUntil = 0;
+    this.#options.onWriteFailed(error);
+    const file = segmentAt(this.files, this.committed)!;
+    this.#dropChunks(this.committed);
+    this.wrote = this.committed;
+    this.uncommittedSince = 0;
+    this.#options.cache.forget(file);
+    try {
+      const handle = file.handle();
+      handle.truncateSync(this.committed - file.base);
+      handle.truncateSync(file.size);
+    } catch (second) {
+      this.#options.logger.error(
+        `${file.path}: what was written of a refused send could not be removed: ${(second as Error).message}`,
+      );
+    }
+  }
+
+  #dropChunks(offset: number): void {
+    while (this.#chunks.length > 0) {
+      const chunk = this.#chunks.at(-1)!;
+      if (chunk.start < offset) {
+        chunk.used = Math.min(chunk.used, offset - chunk.start);
+        break;
+      }
+      this.#chunks.pop();
+      this.#chunkBytes -= chunk.bytes.length;
+    }
+    const last = this.#chunks.at(-1);
+    this.#current = last !== undefined && last.start + last.used === offset ? last : undefined;
+    this.#lastFound = undefined;
+  }
+
+  #addFile(base: number): SegmentFile {
+    const next = this.#ahead?.base === base ? this.#ahead : this.#create(base);
+    this.#ahead = undefined;
+    this.files.push(next);
+    this.#makeNextAhead();
+    return next;
+  }
+
+  #makeNextAhead(): void {
+    if (this.files.length === 0 || this.#ahead?.base === this.#last().end) return;
+    this.#ahead = this.#create(this.#last().end);
+  }
+
+  #create(base: number): SegmentFile {
+    const file = new SegmentFile(this.#fs, this.#options.folder, base, this.fileSize, false);
+    const attempt = (): void => {
+      this.#fs.createSized(file.path, file.size, (error) => {
+        if (this.#unwanted.delete(file)) return this.#fs.remove(file.path);
+        if (error === undefined) {
+          file.ready = true;
+          if (!this.#closed && this.committed < this.wrote) {
+            this.commit();
+            this.#options.onCommitted();
+          }
+          return;
+        }
+        if (this.#closed) return;
+        this.#options.logger.error(`${file.path} cannot be created (${error.message}); trying again in 1 s`);
+        this.#clock.after(1000, attempt);
+      });
+    };
+    attempt();
+    return file;
+  }
+
+  /** Removes the file that was made ahead; one that is still being made is removed when it is there. */
+  #dropAhead(): void {
+    const ahead = this.#ahead;
+    if (ahead === undefined) return;
+    this.#ahead = undefined;
+    if (ahead.ready) this.#fs.remove(ahead.path);
+    else this.#unwanted.add(ahead);
+  }
+}

@@ -1,0 +1,365 @@
+// All ConsumeQueues of a store: found by topic and queueId, written back a few at a time, loaded and cut at the start.
+//
+// Writing back: a queue joins `#toWrite` when 4 KiB of its tail wait, and `#all waiting` are bounded by a budget; each `sweep`
+// (once per loop turn that dispatched something) writes a bounded number of them. Files are made when first written, never by a put.
+// Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
+// only then may the caller publish a position (rule 2).
+
+import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import type { FileHandle, FileSystem } from '../../io/index.ts';
+import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+import { ConsumeQueue, CQ_UNIT_BYTES, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
+
+/** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
+const WRITES_PER_SWEEP = 32;
+/** Files made in one sweep. */
+const CREATES_PER_SWEEP = 8;
+/** Tail bytes of all queues that may wait before the oldest are written although they hold less than 4 KiB. */
+const WAITING_BUDGET_BYTES = 16 * 1024 * 1024;
+/** Open files kept. */
+const MAX_OPEN = 256;
+/** Queues handled before the loop gets a turn. */
+const FLUSH_SLICE = 64;
+
+export interface ConsumeQueueStoreOptions {
+  fs: FileSystem;
+  clock: Clock;
+  logger: Logger;
+  /** `<root>/consumequeue`. */
+  root: string;
+  /** Bytes of one file; rounded up to a multiple of 20. */
+  fileSize: number;
+  cache: ReadCache;
+}
+
+/** The queues of one topic, with what dispatch needs to find them from a record's bytes. */
+export interface TopicQueues {
+  readonly topic: string;
+  readonly bytes: Uint8Array;
+  /** By queueId; sparse. */
+  readonly queues: ConsumeQueue[];
+}
+
+export class ConsumeQueueStore {
+  readonly #options: ConsumeQueueStoreOptions;
+  readonly #fs: FileSystem;
+  readonly unitsPerFile: number;
+  readonly fileSize: number;
+  readonly #topics = new Map<string, TopicQueues>();
+  /** Queues with 4 KiB or more to write, oldest first. */
+  #full: ConsumeQueue[] = [];
+  /** Queues with anything to write, oldest first. */
+  #waiting: ConsumeQueue[] = [];
+  #waitingUnits = 0;
+  /** Open files, least recently used first. */
+  readonly #open = new Map<SegmentFile, true>();
+  /** Files written since they were synced, with the queue's `written` at that time. */
+  readonly #unsynced = new Map<SegmentFile, ConsumeQueue>();
+  #created = 0;
+
+  constructor(options: ConsumeQueueStoreOptions) {
+    this.#options = options;
+    this.#fs = options.fs;
+    this.fileSize = Math.ceil(options.fileSize / CQ_UNIT_BYTES) * CQ_UNIT_BYTES;
+    this.unitsPerFile = this.fileSize / CQ_UNIT_BYTES;
+  }
+
+  /** The queue, if it exists. */
+  find(topic: string, queueId: number): ConsumeQueue | undefined {
+    return this.#topics.get(topic)?.queues[queueId];
+  }
+
+  /** The queue, made (without any file) if it does not exist. */
+  findOrCreate(topic: string, queueId: number): ConsumeQueue {
+    const queues = this.topic(topic).queues;
+    let queue = queues[queueId];
+    if (queue === undefined) {
+      queue = new ConsumeQueue(topic, queueId, `${this.#options.root}/${topic}/${queueId}`, this.unitsPerFile);
+      queues[queueId] = queue;
+    }
+    return queue;
+  }
+
+  /** All queues of a topic, made (empty) if there are none. */
+  topic(topic: string): TopicQueues {
+    let entry = this.#topics.get(topic);
+    if (entry === undefined) {
+      entry = { topic, bytes: Buffer.from(topic, 'utf8'), queues: [] };
+      this.#topics.set(topic, entry);
+    }
+    return entry;
+  }
+
+  *all(): IterableIterator<ConsumeQueue> {
+    for (const entry of this.#topics.values()) for (const queue of entry.queues) if (queue !== undefined) yield queue;
+  }
+
+  /** Puts a unit (ConsumeQueue.put); the queue will be written when it is worth it. */
+  put(queue: ConsumeQueue, physicalOffset: number, size: number, tagsCode: number, ordinal: number): UnitPut {
+    const before = queue.waiting;
+    const outcome = queue.put(physicalOffset, size, tagsCode, ordinal);
+    const after = queue.waiting;
+    this.#waitingUnits += after - before;
+    if (!queue.listed && after > 0) {
+      queue.listed = true;
+      this.#waiting.push(queue);
+    }
+    if (before < WRITE_UNITS && after >= WRITE_UNITS) this.#full.push(queue);
+    return outcome;
+  }
+
+  /** Writes a bounded number of tails; call it once per loop turn that dispatched. Answers true if more wait than the budget allows. */
+  sweep(): boolean {
+    let writes = WRITES_PER_SWEEP;
+    let at = 0;
+    while (at < this.#full.length && writes > 0 && this.#created < CREATES_PER_SWEEP) {
+      const queue = this.#full[at++]!;
+      if (queue.waiting < WRITE_UNITS) continue;
+      this.#write(queue);
+      writes--;
+    }
+    this.#full.splice(0, at);
+    at = 0;
+    while (this.#waitingUnits * CQ_UNIT_BYTES > WAITING_BUDGET_BYTES && at < this.#waiting.length && writes > 0) {
+      const queue = this.#waiting[at++]!;
+      queue.listed = false;
+      if (queue.waiting > 0) {
+        this.#write(queue);
+        writes--;
+      }
+    }
+    this.#waiting.splice(0, at);
+    this.#created = 0;
+    return this.#waitingUnits * CQ_UNIT_BYTES > WAITING_BUDGET_BYTES || this.#full.length > 0;
+  }
+
+  /**
+   * Writes every tail, syncs what changed, then the folders of new files. What was put before the call is durable when `done` runs
+   * without an error. A file whose sync failed stays unsynced and is tried again by the next flush.
+   */
+  flush(done: (error: GantryError | undefined) => void): void {
+    const queues = this.#waiting;
+    this.#waiting = [];
+    this.#full = [];
+    let at = 0;
+    const writeSlice = (): void => {
+      const end = Math.min(at + FLUSH_SLICE, queues.length);
+      try {
+        for (; at < end; at++) {
+          const queue = queues[at]!;
+          queue.listed = false;
+          if (queue.waiting > 0) this.#write(queue);
+        }
+      } catch (error) {
+        for (const queue of queues.slice(at)) {
+          if (queue.waiting > 0 && !this.#waiting.includes(queue)) {
+            queue.listed = true;
+            this.#waiting.push(queue);
+          }
+        }
+        return done(error as GantryError);
+      }
+      if (at < queues.length) this.#options.clock.soon(writeSlice);
+      else this.#syncAll(done);
+    };
+    writeSlice();
+  }
+
+  #syncAll(done: (error: GantryError | undefined) => void): void {
+    const files = [...this.#unsynced];
+    let at = 0;
+    let firstError: GantryError | undefined;
+    const next = (): void => {
+      if (at === files.length) {
+        try {
+          for (const [, queue] of files) {
+            if (!queue.folderDirty) continue;
+            this.#fs.syncDirectory(queue.folder);
+            queue.folderDirty = false;
+          }
+        } catch (error) {
+          firstError ??= error as GantryError;
+        }
+        return done(firstError);
+      }
+      const [file, queue] = files[at++]!;
+      const covered = queue.written;
+      this.#unsynced.delete(file);
+      let handle: FileHandle;
+      try {
+        handle = this.#handle(file);
+      } catch (error) {
+        firstError ??= error as GantryError;
+        return next();
+      }
+      file.pin();
+      handle.sync((error) => {
+        file.unpin();
+        if (error === undefined) {
+          queue.synced = Math.max(queue.synced, Math.min(covered, file.end / CQ_UNIT_BYTES));
+        } else {
+          firstError ??= error;
+          this.#unsynced.set(file, queue);
+        }
+        next();
+      });
+    };
+    next();
+  }
+
+  /**
+   * Copies up to `count` units from `ordinal` on to `target`; answers how many, or -1 if a block had to be asked for (`ready` as in
+   * ReadCache.copy). Stays within one file, as RocketMQ's reads do.
+   */
+  readUnits(queue: ConsumeQueue, ordinal: number, count: number, target: Uint8Array, ready: Ready): number {
+    const end = Math.min(queue.maxOffset, ordinal + count);
+    if (queue.inTail(ordinal)) {
+      target.set(queue.tail.subarray(queue.tailAt(ordinal), queue.tailAt(end)));
+      return end - ordinal;
+    }
+    const byte = ordinal * CQ_UNIT_BYTES;
+    const file = segmentAt(queue.files, byte);
+    if (file === undefined) return 0;
+    const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
+    const length = (stop - ordinal) * CQ_UNIT_BYTES;
+    this.#handle(file);
+    const limit = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
+    return this.#options.cache.copy(file, byte - file.base, length, limit, target, 0, ready) ? stop - ordinal : -1;
+  }
+
+  /** As `readUnits`, at once; for the start. */
+  readUnitsSync(queue: ConsumeQueue, ordinal: number, count: number, target: Uint8Array): number {
+    const end = Math.min(queue.maxOffset, ordinal + count);
+    if (ordinal >= end) return 0;
+    if (queue.inTail(ordinal)) {
+      target.set(queue.tail.subarray(queue.tailAt(ordinal), queue.tailAt(end)));
+      return end - ordinal;
+    }
+    const byte = ordinal * CQ_UNIT_BYTES;
+    const file = segmentAt(queue.files, byte);
+    if (file === undefined) return 0;
+    const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
+    const length = (stop - ordinal) * CQ_UNIT_BYTES;
+    return this.#handle(file).readSync(target, 0, length, byte - file.base) / CQ_UNIT_BYTES;
+  }
+
+  /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
+  load(): void {
+    const root = this.#options.root;
+    for (const topic of this.#fs.list(root).sort()) {
+      if (this.#fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
+      for (const name of this.#fs.list(`${root}/${topic}`)) {
+        if (!/^\d+$/.test(name) || this.#fs.stat(`${root}/${topic}/${name}`)?.isDirectory !== true) continue;
+        const queue = this.findOrCreate(topic, Number(name));
+        queue.files = loadSegments({
+          fs: this.#fs,
+          path: queue.folder,
+          size: this.fileSize,
+          setting: 'mappedFileSizeConsumeQueue',
+          logger: this.#options.logger,
+        });
+      }
+    }
+  }
+
+  /** Makes units from `ordinal` on dead, in memory and, durably, on disk. */
+  cut(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number): void {
+    for (const file of queue.files) {
+      if (file.end <= ordinal * CQ_UNIT_BYTES) continue;
+      this.#options.cache.forget(file);
+      if (file.base >= ordinal * CQ_UNIT_BYTES) this.#forget(file);
+    }
+    if (queue.written > ordinal || queue.files.some((file) => file.base >= ordinal * CQ_UNIT_BYTES && file.base > 0)) {
+      cutSegments(this.#fs, queue.folder, queue.files, ordinal * CQ_UNIT_BYTES);
+      const last = queue.files.at(-1);
+      if (last !== undefined) this.#opened(last);
+    }
+    this.#waitingUnits -= Math.max(0, queue.maxOffset - Math.max(queue.written, ordinal));
+    queue.cutTo(ordinal, maxPhysicalEnd);
+  }
+
+  /** Removes a topic's queues and files. */
+  remove(topic: string): void {
+    const entry = this.#topics.get(topic);
+    if (entry === undefined) return;
+    this.#topics.delete(topic);
+    for (const queue of entry.queues) {
+      if (queue === undefined) continue;
+      this.#waitingUnits -= queue.waiting;
+      for (const file of queue.files) this.#forget(file);
+      queue.files = [];
+      queue.written = queue.maxOffset;
+    }
+    this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
+    this.#full = this.#full.filter((queue) => queue.topic !== topic);
+    this.#fs.removeTree(`${this.#options.root}/${topic}`);
+  }
+
+  /** Removes everything: the log is gone (RocketMQ: no CommitLog file at all). */
+  removeAll(): void {
+    for (const topic of [...this.#topics.keys()]) this.remove(topic);
+  }
+
+  close(): void {
+    for (const file of this.#open.keys()) file.close();
+    this.#open.clear();
+  }
+
+  /** Number of open files, for tests and metrics. */
+  get openFiles(): number {
+    return this.#open.size;
+  }
+
+  #write(queue: ConsumeQueue): void {
+    while (queue.written < queue.maxOffset) {
+      const byte = queue.written * CQ_UNIT_BYTES;
+      const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
+      const end = Math.min(queue.maxOffset, file.end / CQ_UNIT_BYTES);
+      const length = (end - queue.written) * CQ_UNIT_BYTES;
+      this.#handle(file).writeSync(queue.tail, queue.tailAt(queue.written), length, byte - file.base);
+      this.#waitingUnits -= end - queue.written;
+      queue.written = end;
+      this.#unsynced.set(file, queue);
+    }
+  }
+
+  #create(queue: ConsumeQueue, byte: number): SegmentFile {
+    const base = byte - (byte % this.fileSize);
+    const last = queue.files.at(-1);
+    if (last !== undefined && last.end !== base) {
+      throw new GantryError('STORE_DAMAGED', `${queue.folder} ends at ${last.end}, a unit belongs at byte ${byte}`);
+    }
+    this.#fs.makeDirectory(queue.folder);
+    const file = new SegmentFile(this.#fs, queue.folder, base, this.fileSize, true);
+    const handle = this.#fs.open(file.path, 'create');
+    handle.truncateSync(this.fileSize);
+    handle.close();
+    queue.files.push(file);
+    queue.folderDirty = true;
+    this.#created++;
+    return file;
+  }
+
+  #handle(file: SegmentFile): FileHandle {
+    this.#opened(file);
+    return file.handle();
+  }
+
+  #opened(file: SegmentFile): void {
+    this.#open.delete(file);
+    this.#open.set(file, true);
+    if (this.#open.size <= MAX_OPEN) return;
+    for (const old of this.#open.keys()) {
+      this.#open.delete(old);
+      old.close();
+      return;
+    }
+  }
+
+  #forget(file: SegmentFile): void {
+    this.#options.cache.forget(file);
+    this.#unsynced.delete(file);
+    this.#open.delete(file);
+    file.close();
+  }
+}

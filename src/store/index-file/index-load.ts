@@ -1,0 +1,246 @@
+// Opening the index folder. After a clean stop a file is taken as it is once its header agrees with the units at both ends. After an
+// unclean one every file that is not known to be durable is scanned, and what proves itself is kept; the keys of all that comes
+// after are put in again from the log, which `durableOffset` names.
+//
+// RocketMQ: after an unclean stop deletes every file whose end time is later than checkpoint.indexMsgTimestamp, which is always the
+// newest one, and indexes again only what lies behind the recovery's start: older keys are gone. Here nothing is lost.
+
+import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import type { FileHandle, FileSystem } from '../../io/index.ts';
+import { IndexFile } from './index-file.ts';
+import type { IndexHeader, IndexLayout } from './index-format.ts';
+import {
+  cutFile,
+  headerFault,
+  loadSlots,
+  popUnits,
+  readHeader,
+  type StoreTimeOf,
+  scanUnits,
+  UnitBlocks,
+  type UnitScan,
+} from './index-scan.ts';
+
+export interface IndexOptions {
+  fs: FileSystem;
+  clock: Clock;
+  logger: Logger;
+  /** The index folder; need not exist. */
+  path: string;
+  layout: IndexLayout;
+  /** False when `abort` was there. */
+  lastExitClean: boolean;
+  /** From the checkpoint: files that end at or before this store time are durable. */
+  indexMsgTimestamp: number;
+  /** No record starts at or beyond this physical offset, as far as is known before recovery; default no limit. */
+  maxPhysicalOffset?: number;
+  /** Store times of records, for headers that a crash left behind; optional. */
+  storeTimeOf?: StoreTimeOf;
+  /** Told when a full file has become durable, in file order, with the store time that it ends at (checkpoint.indexMsgTimestamp). */
+  onSealed?: (endTimestamp: number) => void;
+}
+
+/** What opening found. */
+export interface LoadedIndex {
+  /** Oldest first. */
+  files: IndexFile[];
+  /** Every record that starts below this has its keys in the files. */
+  durableOffset: number;
+}
+
+/**
+ * Opens the folder; repairs only after an unclean stop.
+ * @throws GantryError STORE_FILE_SIZE when a file's length contradicts the settings, IO.
+ */
+export function loadIndex(options: IndexOptions): LoadedIndex {
+  const { fs, path, layout } = options;
+  const files: IndexFile[] = [];
+  const faults: Array<string | undefined> = [];
+  for (const name of fileNames(options)) {
+    const [header, fault] = withFile(fs, `${path}/${name}`, (file) => {
+      const header = readHeader(file);
+      checkSize(file, layout, header);
+      return [header, headerFault(file, layout, header)] as const;
+    });
+    files.push(new IndexFile(path, name, layout, header));
+    faults.push(fault);
+  }
+  return options.lastExitClean ? trust(options, files, faults) : verify(options, files, faults);
+}
+
+/** Names of index files, oldest first; anything else in the folder is named once and left alone. */
+function fileNames(options: IndexOptions): string[] {
+  const { fs, path, logger } = options;
+  const foreign: string[] = [];
+  const names: string[] = [];
+  for (const name of fs.list(path)) {
+    if (/^\d{17}$/.test(name) && fs.stat(`${path}/${name}`)?.isDirectory === false) names.push(name);
+    else foreign.push(name);
+  }
+  if (foreign.length > 0) logger.warn(`${path}: not index files, left alone: ${foreign.sort().join(', ')}`);
+  return names.sort();
+}
+
+/**
+ * A file may be shorter than configured (a kill while it was made, a larger maxIndexNum since): it grows when it is written.
+ * It must not be longer, nor have its units elsewhere than the settings say.
+ */
+function checkSize(file: FileHandle, layout: IndexLayout, header: IndexHeader): void {
+  const size = file.size();
+  if (size === layout.fileBytes) return;
+  if (size < layout.fileBytes) {
+    if (header.indexCount <= 1) return;
+    if (new UnitBlocks(file, layout, 1).phyOffset(1) === header.beginPhyOffset) return;
+  }
+  throw new GantryError(
+    'STORE_FILE_SIZE',
+    `${file.path} is ${size} bytes long; maxHashSlotNum ${layout.slots} and maxIndexNum ${layout.units} make ${layout.fileBytes}`,
+  );
+}
+
+function trust(options: IndexOptions, files: IndexFile[], faults: Array<string | undefined>): LoadedIndex {
+  let durableOffset = 0;
+  files.forEach((file, i) => {
+    const fault = faults[i];
+    if (fault !== undefined) {
+      options.logger.warn(
+        `index file ${file.path} is damaged (${fault}): lookups use what is readable, new keys go to another file`,
+      );
+      guessHeader(options, file);
+      // The last message that proves itself may not be whole.
+      durableOffset = Math.max(durableOffset, file.header.endPhyOffset);
+    } else if (file.header.unitCount > 0) {
+      durableOffset = Math.max(durableOffset, file.header.endPhyOffset + 1);
+    }
+  });
+  return { files, durableOffset };
+}
+
+/** Replaces what cannot be believed of a damaged file's header by what its units say. The file itself stays as it is. */
+function guessHeader(options: IndexOptions, file: IndexFile): void {
+  file.damaged = true;
+  const scan = withFile(options.fs, file.path, (handle) => scanUnits(handle, file.layout, 0, maxOffset(options)));
+  adoptScan(file.header, scan, options.storeTimeOf);
+}
+
+function verify(options: IndexOptions, files: IndexFile[], faults: Array<string | undefined>): LoadedIndex {
+  const { fs, layout, logger, storeTimeOf } = options;
+  const notes: string[] = [];
+  let at = files.findIndex((file, i) => !isDurable(file, faults[i], options.indexMsgTimestamp));
+  if (at < 0) at = files.length;
+  let lastOffset = at === 0 ? 0 : files[at - 1]!.header.endPhyOffset;
+
+  // Keep files while they prove themselves whole; the first that does not is the last. Only the last one's slots may differ from the disk's.
+  for (; at < files.length; at++) {
+    const file = files[at]!;
+    const claimed = file.header.unitCount;
+    const scan = withFile(fs, file.path, (handle) => scanUnits(handle, layout, lastOffset, maxOffset(options)));
+    const full = scan.units === layout.units - 1;
+    if (!adoptScan(file.header, scan, storeTimeOf)) {
+      scan.units = 0;
+      scan.reason = 'the time that its units count from is not known';
+    }
+    if (scan.units < claimed)
+      notes.push(`${file.name} keeps ${scan.units} of ${claimed} units (${scan.reason || 'no more are there'})`);
+    file.slots = scan.slots;
+    if (scan.units === 0 || !full) break;
+    lastOffset = scan.lastOffset;
+  }
+  const doubtful = files.splice(at + 1);
+  for (const file of doubtful) notes.push(`${file.name} is dropped, it comes after a gap`);
+
+  const loaded: LoadedIndex = { files, durableOffset: 0 };
+  settleEnd(options, loaded, doubtful);
+  if (notes.length > 0) {
+    const from = `keys from physical offset ${loaded.durableOffset} on are put in again`;
+    logger.warn(`index after an unclean stop: ${notes.join('; ')}; ${from}`);
+  }
+  return loaded;
+}
+
+function isDurable(file: IndexFile, fault: string | undefined, indexMsgTimestamp: number): boolean {
+  return (
+    fault === undefined && file.header.indexCount >= file.layout.units && file.header.endTimestamp <= indexMsgTimestamp
+  );
+}
+
+/**
+ * The last message's keys may not all be there, so its units go and it is put in again. It may have begun in the file before.
+ * Answers the offset to go on from, and leaves on disk what `files` says.
+ */
+function settleEnd(options: IndexOptions, loaded: LoadedIndex, doubtful: IndexFile[]): void {
+  const { fs, path, layout, storeTimeOf } = options;
+  const { files } = loaded;
+  for (const file of doubtful) fs.remove(file.path);
+  let removed = doubtful.length > 0;
+  let message = -1;
+  for (let last = files.at(-1); last !== undefined; last = files.at(-1)) {
+    const { header } = last;
+    if (header.unitCount > 0) {
+      if (message < 0) message = header.endPhyOffset;
+      else if (header.endPhyOffset < message) break;
+      const slots = last.slots ?? withFile(fs, last.path, (file) => loadSlots(file, layout, header.indexCount));
+      const from = message;
+      withFile(fs, last.path, (file) => popUnits(file, layout, slots, header, (offset) => offset >= from, storeTimeOf));
+      if (header.unitCount > 0) {
+        last.slots = slots;
+        cutFile(fs, last.path, layout, header);
+        break;
+      }
+    }
+    fs.remove(last.path);
+    files.pop();
+    removed = true;
+  }
+  if (removed) fs.syncDirectory(path);
+  loaded.durableOffset = files.length > 0 ? message : 0;
+}
+
+/**
+ * Makes a header say what a scan found. Answers false if the begin time, from which all units count, cannot be told: then the units
+ * are of no use.
+ */
+function adoptScan(header: IndexHeader, scan: UnitScan, storeTimeOf: StoreTimeOf | undefined): boolean {
+  const usable = scan.units > 0 && adoptTimes(header, scan, storeTimeOf);
+  if (!usable) {
+    header.beginTimestamp = header.endTimestamp = header.beginPhyOffset = header.endPhyOffset = 0;
+    header.hashSlotCount = 0;
+    header.indexCount = 1;
+    return scan.units === 0;
+  }
+  header.beginPhyOffset = scan.firstOffset;
+  header.endPhyOffset = scan.lastOffset;
+  header.hashSlotCount = scan.usedSlots;
+  header.indexCount = scan.units + 1;
+  return true;
+}
+
+function adoptTimes(header: IndexHeader, scan: UnitScan, storeTimeOf: StoreTimeOf | undefined): boolean {
+  if (header.beginPhyOffset !== scan.firstOffset || !isTime(header.beginTimestamp)) {
+    const begin = storeTimeOf?.(scan.firstOffset);
+    if (begin === undefined) return false;
+    header.beginTimestamp = begin;
+  }
+  if (header.endPhyOffset !== scan.lastOffset || !isTime(header.endTimestamp)) {
+    const latest = scan.units === 1 ? 0 : scan.lastTimeDiff * 1000 + 999;
+    header.endTimestamp = storeTimeOf?.(scan.lastOffset) ?? header.beginTimestamp + latest;
+  }
+  return true;
+}
+
+function isTime(value: number): boolean {
+  return Number.isSafeInteger(value) && value > 0;
+}
+
+function maxOffset(options: IndexOptions): number {
+  return options.maxPhysicalOffset ?? Number.MAX_SAFE_INTEGER;
+}
+
+function withFile<T>(fs: FileSystem, path: string, use: (file: FileHandle) => T): T {
+  const file = fs.open(path, 'read');
+  try {
+    return use(file);
+  } finally {
+    file.close();
+  }
+}

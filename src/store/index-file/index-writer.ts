@@ -1,0 +1,393 @@
+// The newest index file while it grows. Its slot table lies in memory whole (20 MB at the default size, touched page by page) and so
+// does the end of its units; full buffers of units go to the disk in order, in the background. Slots and header follow when the file
+// is full or the store stops: after a crash both are worked out again from the units (index-scan.ts), so writing the randomly
+// dirtied slot pages any sooner would buy nothing.
+//
+// Disk work is a queue of steps, one at a time. A step that fails for the surroundings' sake (disk full, I/O error) is tried again until
+// it works; a failed sync is not, because nobody knows what it lost: the file is given up (`fault`) and built anew from the log.
+
+import { type Clock, type GantryError, type Timer, viewOf } from '../../common/index.ts';
+import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
+import {
+  HEADER_BYTES,
+  type IndexHeader,
+  type IndexLayout,
+  SLOT_BYTES,
+  timeDiffSeconds,
+  UNIT_BYTES,
+} from './index-format.ts';
+
+const TWO_32 = 0x1_0000_0000;
+/** Units of one write buffer: just under 64 KiB. */
+const BUFFER_UNITS = 3276;
+const PAGE_SHIFT = 12;
+/** Bytes of slots written at once. */
+const SLOT_CHUNK = 64 * 4096;
+const RETRY_MS = 1000;
+const SPARE_BUFFERS = 4;
+
+/** Units that wait for the disk, or are on their way. */
+interface UnitBuffer {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  /** Number of the unit at byte 0. */
+  firstUnit: number;
+  /** Units in use. */
+  count: number;
+}
+
+type Step = (done: Done) => void;
+
+export interface IndexWriterOptions {
+  fs: FileSystem;
+  clock: Clock;
+  path: string;
+  layout: IndexLayout;
+  /** Owned by the writer from here on. */
+  header: IndexHeader;
+  /** The slot table that belongs to `header`; owned by the writer. */
+  slots: Int32Array;
+  /** False: the file is made at the first write. */
+  exists: boolean;
+  /** Told once per spell of trouble that the disk refuses a write, and that it is tried again. */
+  onTrouble: (error: GantryError) => void;
+}
+
+export class IndexWriter {
+  readonly path: string;
+  readonly header: IndexHeader;
+  readonly slots: Int32Array;
+  /** Set when the file cannot be made durable any more. */
+  fault: GantryError | undefined;
+
+  readonly #fs: FileSystem;
+  readonly #clock: Clock;
+  readonly #layout: IndexLayout;
+  readonly #onTrouble: (error: GantryError) => void;
+  /** One byte per 4 KiB of the file's head: 1 = holds slots that differ from the disk. */
+  readonly #dirtyPages: Uint8Array;
+  readonly #slotCount: number;
+  /** A put needs indexCount below this. */
+  #limit: number;
+
+  /** indexCount when the last flush was asked for. */
+  #flushedCount: number;
+  #tail: UnitBuffer;
+  /** Units at the tail's start that are in the queue already. */
+  #tailQueued = 0;
+  /** Full buffers before the tail, oldest first. */
+  #pending: UnitBuffer[] = [];
+  #spare: UnitBuffer[] = [];
+
+  #file: FileHandle | undefined;
+  #exists: boolean;
+  #steps: Step[] = [];
+  #busy = false;
+  #retry: Timer | undefined;
+  #troubled = false;
+  /** True: a failing step is a fault at once, for nobody will be there to try again. */
+  #lastTry = false;
+  #whenIdle: (() => void) | undefined;
+
+  constructor(options: IndexWriterOptions) {
+    this.#fs = options.fs;
+    this.#clock = options.clock;
+    this.path = options.path;
+    this.#layout = options.layout;
+    this.header = options.header;
+    this.slots = options.slots;
+    this.#exists = options.exists;
+    this.#onTrouble = options.onTrouble;
+    this.#slotCount = options.layout.slots;
+    this.#limit = options.layout.units;
+    this.#dirtyPages = new Uint8Array(((HEADER_BYTES + SLOT_BYTES * this.#slotCount) >>> PAGE_SHIFT) + 1);
+    this.#flushedCount = this.header.indexCount;
+    this.#tail = newBuffer(this.header.indexCount);
+  }
+
+  /** No further unit goes into this file. */
+  get full(): boolean {
+    return this.header.indexCount >= this.#limit;
+  }
+
+  /** Makes the file full as it is: it is damaged, and new keys go to a fresh one. */
+  stopFilling(): void {
+    this.#limit = 0;
+  }
+
+  /** Bytes of units that the disk has not taken yet. */
+  get backlogBytes(): number {
+    return this.#pending.length * BUFFER_UNITS * UNIT_BYTES;
+  }
+
+  /** Adds one unit; requires that the file is not `full`. Hot: bench/micro measures it. */
+  put(keyHash: number, phyOffset: number, storeTimestamp: number): void {
+    const header = this.header;
+    const tail = this.#tail;
+    const unit = header.indexCount;
+    const slot = keyHash % this.#slotCount;
+    const previous = this.slots[slot]!;
+
+    const at = tail.count * UNIT_BYTES;
+    const high = Math.floor(phyOffset / TWO_32);
+    const view = tail.view;
+    view.setInt32(at, keyHash);
+    view.setInt32(at + 4, high);
+    view.setInt32(at + 8, (phyOffset - high * TWO_32) | 0);
+    view.setInt32(at + 12, timeDiffSeconds(storeTimestamp, header.beginTimestamp));
+    view.setInt32(at + 16, previous);
+
+    this.slots[slot] = unit;
+    this.#dirtyPages[(HEADER_BYTES + slot * SLOT_BYTES) >>> PAGE_SHIFT] = 1;
+    if (unit === 1) {
+      header.beginPhyOffset = phyOffset;
+      header.beginTimestamp = storeTimestamp;
+    }
+    if (previous === 0) header.hashSlotCount++;
+    header.indexCount = unit + 1;
+    header.endPhyOffset = phyOffset;
+    header.endTimestamp = storeTimestamp;
+    if (++tail.count === BUFFER_UNITS) this.#nextBuffer();
+  }
+
+  /** Marks the page of a slot that was changed from outside (a truncation). */
+  slotChanged(slot: number): void {
+    this.#dirtyPages[(HEADER_BYTES + slot * SLOT_BYTES) >>> PAGE_SHIFT] = 1;
+  }
+
+  /** Copies a unit to `target[0, 20)` if it is still in memory. */
+  unitInMemory(unit: number, target: Uint8Array): boolean {
+    let buffer: UnitBuffer | undefined = this.#tail;
+    if (unit < buffer.firstUnit)
+      buffer = this.#pending.find((p) => unit >= p.firstUnit && unit < p.firstUnit + p.count);
+    if (buffer === undefined || unit >= buffer.firstUnit + buffer.count) return false;
+    const at = (unit - buffer.firstUnit) * UNIT_BYTES;
+    for (let i = 0; i < UNIT_BYTES; i++) target[i] = buffer.bytes[at + i]!;
+    return true;
+  }
+
+  /** Makes all units put so far durable (header too, slots not), then calls `done`. */
+  flush(done: Done): void {
+    if (this.header.indexCount !== this.#flushedCount) {
+      this.#flushedCount = this.header.indexCount;
+      this.#queueTail();
+      this.#addHeaderStep();
+      this.#add((next) => this.#sync(next));
+    }
+    this.#finally(done);
+  }
+
+  /**
+   * Writes everything that is missing (units, slots, header), syncs and closes. Puts have ended. `done` gets the fault, if any.
+   */
+  seal(done: Done): void {
+    this.#queueTail();
+    this.#addSlotSteps();
+    this.#addHeaderStep();
+    this.#add((next) => this.#sync(next));
+    this.#finally((error) => {
+      this.#closeFile();
+      done(error);
+    });
+  }
+
+  /** From here on a step that fails is a fault at once: the process is about to end. What waits for another try gets its last one now. */
+  stopTrying(): void {
+    this.#lastTry = true;
+    if (this.#retry === undefined) return;
+    this.#retry.cancel();
+    this.#retry = undefined;
+    this.#run();
+  }
+
+  /** Drops what is not written and closes once the disk is quiet; the file is about to be removed. */
+  abandon(done: () => void): void {
+    this.#lastTry = true;
+    this.#retry?.cancel();
+    this.#retry = undefined;
+    this.#steps.length = this.#busy ? 1 : 0;
+    const close = (): void => {
+      this.#closeFile();
+      done();
+    };
+    if (this.#busy) this.#whenIdle = close;
+    else close();
+  }
+
+  // --- Steps
+
+  #add(step: Step): void {
+    this.#steps.push(step);
+    if (!this.#busy && this.#retry === undefined) this.#run();
+  }
+
+  /** Queues the header as it is now. */
+  #addHeaderStep(): void {
+    const header = this.header.encode();
+    this.#add((next) => this.#open((file) => file.write(header, 0, HEADER_BYTES, 0, next), next));
+  }
+
+  /** Runs `done` when all steps before it are through, with the fault if there is one by then. */
+  #finally(done: Done): void {
+    this.#add((next) => {
+      next(undefined);
+      done(this.fault);
+    });
+  }
+
+  #run(): void {
+    const step = this.#steps[0];
+    if (step === undefined) {
+      this.#whenIdle?.();
+      this.#whenIdle = undefined;
+      return;
+    }
+    this.#busy = true;
+    step((error) => {
+      this.#busy = false;
+      if (error !== undefined && this.fault === undefined) {
+        if (!this.#lastTry) return this.#tryAgain(error);
+        this.fault = error;
+      }
+      if (error === undefined) this.#troubled = false;
+      this.#steps.shift();
+      this.#run();
+    });
+  }
+
+  #tryAgain(error: GantryError): void {
+    if (!this.#troubled) this.#onTrouble(error);
+    this.#troubled = true;
+    this.#retry = this.#clock.after(RETRY_MS, () => {
+      this.#retry = undefined;
+      this.#run();
+    });
+  }
+
+  /** Hands the open file to `use`; makes it first if it is not there. After a fault nothing touches the disk any more. */
+  #open(use: (file: FileHandle) => void, done: Done): void {
+    if (this.fault !== undefined) return done(undefined);
+    if (this.#file !== undefined) return use(this.#file);
+    const open = (): void => {
+      try {
+        this.#file = this.#fs.open(this.path, 'write');
+        if (this.#file.size() < this.#layout.fileBytes) this.#file.truncateSync(this.#layout.fileBytes);
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      use(this.#file);
+    };
+    if (this.#exists) return open();
+    try {
+      this.#makeFolder();
+    } catch (error) {
+      return done(error as GantryError);
+    }
+    this.#fs.createSized(this.path, this.#layout.fileBytes, (error) => {
+      if (error !== undefined) return done(error);
+      this.#exists = true;
+      open();
+    });
+  }
+
+  #makeFolder(): void {
+    const folder = this.path.slice(0, this.path.lastIndexOf('/'));
+    if (this.#fs.stat(folder) !== undefined) return;
+    this.#fs.makeDirectory(folder);
+    this.#fs.syncDirectory(folder.slice(0, folder.lastIndexOf('/')));
+  }
+
+  #sync(next: Done): void {
+    this.#open(
+      (file) =>
+        file.sync((error) => {
+          if (error !== undefined) this.fault ??= error;
+          next(undefined);
+        }),
+      next,
+    );
+  }
+
+  #closeFile(): void {
+    this.#file?.close();
+    this.#file = undefined;
+  }
+
+  // --- Units and slots
+
+  #nextBuffer(): void {
+    this.#queueTail();
+    this.#pending.push(this.#tail);
+    const next = this.#tail.firstUnit + BUFFER_UNITS;
+    const spare = this.#spare.pop();
+    if (spare === undefined) {
+      this.#tail = newBuffer(next);
+    } else {
+      spare.firstUnit = next;
+      spare.count = 0;
+      this.#tail = spare;
+    }
+    this.#tailQueued = 0;
+  }
+
+  /** Queues the units of the tail that are not queued yet. The bytes of a unit never change, so they may go while the tail fills. */
+  #queueTail(): void {
+    const buffer = this.#tail;
+    const first = this.#tailQueued;
+    const count = buffer.count;
+    const full = count === BUFFER_UNITS;
+    if (first === count) return;
+    // A new file gets its header first: without beginTimestamp the units of a killed process could not be read.
+    if (!this.#exists && buffer.firstUnit + first === 1) this.#addHeaderStep();
+    this.#tailQueued = count;
+    const position = this.#layout.unitPosition(buffer.firstUnit + first);
+    this.#add((next) => {
+      const written: Done = (error) => {
+        if (error === undefined && full) this.#release(buffer);
+        next(error);
+      };
+      this.#open(
+        (file) => file.write(buffer.bytes, first * UNIT_BYTES, (count - first) * UNIT_BYTES, position, written),
+        written,
+      );
+    });
+  }
+
+  #release(buffer: UnitBuffer): void {
+    const index = this.#pending.indexOf(buffer);
+    if (index >= 0) this.#pending.splice(index, 1);
+    if (this.#spare.length < SPARE_BUFFERS) this.#spare.push(buffer);
+  }
+
+  /** Queues one write per run of dirty slot pages, at most SLOT_CHUNK bytes each. */
+  #addSlotSteps(): void {
+    const pages = this.#dirtyPages;
+    const scratch = new Uint8Array(Math.min(SLOT_CHUNK, pages.length << PAGE_SHIFT));
+    let page = 0;
+    while (page < pages.length) {
+      if (pages[page] === 0) {
+        page++;
+        continue;
+      }
+      const first = page;
+      while (page < pages.length && pages[page] === 1 && page - first < SLOT_CHUNK >>> PAGE_SHIFT) page++;
+      const from = Math.max(0, ((first << PAGE_SHIFT) - HEADER_BYTES) / SLOT_BYTES);
+      const to = Math.min(this.#slotCount, ((page << PAGE_SHIFT) - HEADER_BYTES) / SLOT_BYTES);
+      this.#add((next) => {
+        const view = viewOf(scratch);
+        for (let slot = from; slot < to; slot++) view.setInt32((slot - from) * SLOT_BYTES, this.slots[slot]!);
+        const position = this.#layout.slotPosition(from);
+        this.#open((file) => file.write(scratch, 0, (to - from) * SLOT_BYTES, position, next), next);
+      });
+    }
+    this.#add((next) => {
+      pages.fill(0);
+      next(undefined);
+    });
+  }
+}
+
+function newBuffer(firstUnit: number): UnitBuffer {
+  const bytes = new Uint8Array(BUFFER_UNITS * UNIT_BYTES);
+  return { bytes, view: viewOf(bytes), firstUnit, count: 0 };
+}

@@ -1,0 +1,309 @@
+// Reading: by queue offset (the pull), by physical offset, by time, by key. RocketMQ: DefaultMessageStore#getMessage and its siblings.
+//
+// A pull has two steps, so that the bytes are copied once, straight into the response: `select` walks ConsumeQueue units and notes
+// positions and sizes; `copyRecords` gathers the bytes, neighbours in one piece. Nothing that is handed out refers to the store's
+// buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
+// answer false, and the caller comes again.
+
+import { type GantryError, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
+import type { CommitLog } from '../commit-log/commit-log.ts';
+import {
+  type ConsumeQueue,
+  type ConsumeQueueStore,
+  CQ_UNIT_BYTES,
+  FILLER_SIZE,
+  unitOffset,
+  unitSize,
+  unitTag,
+} from '../consume-queue/index.ts';
+import { GetMessageStatus, type GetResult, type TagFilter } from '../get.ts';
+import type { IndexService, IndexType } from '../index-file/index.ts';
+import type { Ready } from '../segment/index.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
+
+/** Units looked at in one step. */
+const STEP_UNITS = 256;
+/** Bytes of a record that surely hold its store time. */
+const HEAD_BYTES = 68;
+
+export interface QueryResult {
+  /** Whole records as they lie in the log, oldest first. */
+  records: Uint8Array[];
+  indexLastUpdateTimestamp: number;
+  indexLastUpdatePhyoffset: number;
+}
+
+export interface MessageReaderOptions {
+  log: CommitLog;
+  queues: ConsumeQueueStore;
+  index: IndexService | undefined;
+  config: MessageStoreConfig;
+  memoryBytes: number;
+}
+
+export class MessageReader {
+  readonly #log: CommitLog;
+  readonly #queues: ConsumeQueueStore;
+  readonly #index: IndexService | undefined;
+  readonly #config: MessageStoreConfig;
+  /** Distance from the log's end within which a record counts as "in memory". */
+  readonly #inMemoryBytes: number;
+  readonly #units = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
+  readonly #unitView = viewOf(this.#units);
+
+  constructor(options: MessageReaderOptions) {
+    this.#log = options.log;
+    this.#queues = options.queues;
+    this.#index = options.index;
+    this.#config = options.config;
+    this.#inMemoryBytes = (options.memoryBytes * options.config.accessMessageInMemoryMaxRatio) / 100;
+  }
+
+  select(
+    topic: string,
+    queueId: number,
+    offset: number,
+    maxMessages: number,
+    maxBytes: number,
+    filter: TagFilter,
+    result: GetResult,
+    ready: Ready,
+  ): boolean {
+    result.count = 0;
+    result.totalBytes = 0;
+    result.suggestPullingFromSlave = false;
+    const queue = this.#queues.find(topic, queueId);
+    const min = queue?.minOffset ?? 0;
+    const max = queue?.maxOffset ?? 0;
+    result.minOffset = queueOffset(min);
+    result.maxOffset = queueOffset(max);
+    if (queue === undefined || max === 0) return answer(result, GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0);
+    if (offset < min) return answer(result, GetMessageStatus.OFFSET_TOO_SMALL, min);
+    if (offset === max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
+    if (offset > max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_BADLY, max);
+    return this.#scan(queue, offset, maxMessages, maxBytes, filter, result, ready);
+  }
+
+  /** RocketMQ reads within one ConsumeQueue file a pull, and looks at so many units at most that match nothing. */
+  #scan(
+    queue: ConsumeQueue,
+    offset: number,
+    maxMessages: number,
+    maxBytes: number,
+    filter: TagFilter,
+    result: GetResult,
+    ready: Ready,
+  ): boolean {
+    const config = this.#config;
+    const perFile = queue.unitsPerFile;
+    const fileEnd = (Math.floor(offset / perFile) + 1) * perFile;
+    const maxScanned = Math.ceil(Math.max(config.maxFilterMessageSize, maxMessages * CQ_UNIT_BYTES) / CQ_UNIT_BYTES);
+    const end = Math.min(queue.maxOffset, fileEnd, offset + maxScanned);
+    const most = Math.min(maxMessages, result.positions.length);
+    const view = this.#unitView;
+    const logEnd = this.#log.committed;
+    const logMinimum = this.#log.minimum;
+    let status: GetMessageStatus = GetMessageStatus.NO_MATCHED_MESSAGE;
+    let next = offset;
+    let skipBelow = 0;
+    let newest = 0;
+    scan: while (next < end) {
+      const got = this.#queues.readUnits(queue, next, Math.min(STEP_UNITS, end - next), this.#units, ready);
+      if (got < 0) return false;
+      if (got === 0) {
+        if (result.count === 0) {
+          return answer(result, GetMessageStatus.OFFSET_FOUND_NULL, Math.min(fileEnd, queue.maxOffset));
+        }
+        break;
+      }
+      for (let i = 0; i < got; i++) {
+        const at = i * CQ_UNIT_BYTES;
+        const position = unitOffset(view, at);
+        const size = unitSize(view, at);
+        const inMemory = logEnd - position <= this.#inMemoryBytes;
+        if (this.#full(result, size, most, maxBytes, inMemory)) break scan;
+        next++;
+        newest = position;
+        if (position < skipBelow) continue;
+        if (!filter.all && !filter.codes.has(unitTag(view, at))) continue;
+        if (size === FILLER_SIZE || size <= 0 || position < logMinimum || position + size > logEnd) {
+          if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
+          skipBelow = size === FILLER_SIZE ? 0 : Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize;
+          continue;
+        }
+        result.positions[result.count] = position;
+        result.sizes[result.count] = size;
+        result.count++;
+        result.totalBytes += size;
+        status = GetMessageStatus.FOUND;
+        skipBelow = 0;
+      }
+    }
+    result.suggestPullingFromSlave = logEnd - newest > this.#inMemoryBytes;
+    return answer(result, status, next);
+  }
+
+  /** RocketMQ: isTheBatchFull. The first message always goes, whatever its size. */
+  #full(result: GetResult, size: number, maxMessages: number, maxBytes: number, inMemory: boolean): boolean {
+    if (result.count === 0) return false;
+    if (result.count >= maxMessages) return true;
+    const bytes = result.totalBytes + size;
+    if (bytes > maxBytes) return true;
+    const config = this.#config;
+    return inMemory
+      ? bytes > config.maxTransferBytesOnMessageInMemory || result.count >= config.maxTransferCountOnMessageInMemory
+      : bytes > config.maxTransferBytesOnMessageInDisk || result.count >= config.maxTransferCountOnMessageInDisk;
+  }
+
+  copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
+    const { positions, sizes, count } = result;
+    let to = at;
+    let i = 0;
+    while (i < count) {
+      const position = positions[i]!;
+      let length = sizes[i]!;
+      const chunk = this.#log.chunkAt(position);
+      if (chunk === undefined) {
+        if (!this.#log.copy(position, length, target, to, ready)) return false;
+        i++;
+      } else {
+        // Neighbours in the log leave in one copy.
+        let j = i + 1;
+        while (
+          j < count &&
+          positions[j] === position + length &&
+          position + length + sizes[j]! <= chunk.start + chunk.used
+        ) {
+          length += sizes[j++]!;
+        }
+        const from = position - chunk.start;
+        target.set(chunk.bytes.subarray(from, from + length), to);
+        i = j;
+      }
+      to += length;
+    }
+    return true;
+  }
+
+  async recordAt(offset: number): Promise<Uint8Array | undefined> {
+    const head = await this.#bytes(offset, 8);
+    if (head === undefined) return undefined;
+    const size = viewOf(head).getInt32(0);
+    if (size < HEAD_BYTES || size > this.#log.fileSize) return undefined;
+    const bytes = await this.#bytes(offset, size);
+    if (bytes === undefined) return undefined;
+    const record = new RecordView();
+    const outcome = readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.STRUCTURE, record);
+    return outcome === RecordOutcome.RECORD && record.physicalOffset === offset ? bytes : undefined;
+  }
+
+  /** Bytes of the log; undefined if the range is not whole in what is committed and in one file. */
+  async #bytes(offset: number, length: number): Promise<Uint8Array | undefined> {
+    const target = new Uint8Array(length);
+    for (;;) {
+      const file = Math.floor(offset / this.#log.fileSize);
+      if (
+        !Number.isSafeInteger(offset) ||
+        offset < this.#log.minimum ||
+        offset + length > this.#log.committed ||
+        file !== Math.floor((offset + length - 1) / this.#log.fileSize)
+      ) {
+        return undefined;
+      }
+      if (await settled((ready) => this.#log.copy(offset, length, target, 0, ready))) return target;
+    }
+  }
+
+  async storeTimestamp(topic: string, queueId: number, ordinal: number): Promise<number> {
+    const queue = this.#queues.find(topic, queueId);
+    if (queue === undefined || ordinal < queue.minOffset || ordinal >= queue.maxOffset) return -1;
+    return this.#unitTime(queue, ordinal);
+  }
+
+  async #unitTime(queue: ConsumeQueue, ordinal: number): Promise<number> {
+    const unit = new Uint8Array(CQ_UNIT_BYTES);
+    let got = -1;
+    while (!(await settled((ready) => (got = this.#queues.readUnits(queue, ordinal, 1, unit, ready)) >= 0)));
+    const view = viewOf(unit);
+    if (got === 0 || unitSize(view, 0) === FILLER_SIZE) return -1;
+    const head = await this.#bytes(unitOffset(view, 0), Math.min(HEAD_BYTES + 8, unitSize(view, 0)));
+    if (head === undefined) return -1;
+    const record = viewOf(head);
+    return peekI64(record, record.getInt32(36) & 0x10 ? 68 : 56);
+  }
+
+  /** The first ordinal whose message is not older (LOWER), or the last one whose message is not younger (UPPER). */
+  async offsetByTime(
+    topic: string,
+    queueId: number,
+    timestamp: number,
+    boundary: 'LOWER' | 'UPPER',
+  ): Promise<QueueOffset> {
+    const queue = this.#queues.find(topic, queueId);
+    if (queue === undefined) return queueOffset(0);
+    const min = queue.minOffset;
+    let low = min;
+    let high = queue.maxOffset;
+    if (low === high) return queueOffset(high);
+    // Invariant: all before `low` are before the boundary, all from `high` on are not.
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const time = await this.#unitTime(queue, middle);
+      const before = boundary === 'LOWER' ? time < timestamp : time <= timestamp;
+      if (before) low = middle + 1;
+      else high = middle;
+    }
+    return queueOffset(boundary === 'LOWER' ? low : Math.max(min, low - 1));
+  }
+
+  async query(
+    topic: string,
+    key: string,
+    maxMessages: number,
+    begin: number,
+    end: number,
+    indexType: string,
+  ): Promise<QueryResult> {
+    const index = this.#config.indexFileReadEnable ? this.#index : undefined;
+    const result: QueryResult = {
+      records: [],
+      indexLastUpdateTimestamp: index?.lastUpdateTimestamp ?? 0,
+      indexLastUpdatePhyoffset: index?.lastUpdatePhysicalOffset ?? 0,
+    };
+    if (index === undefined) return result;
+    const most = Math.min(maxMessages, this.#config.maxMsgsNumBatch);
+    const type: IndexType = indexType === 'T' ? 'T' : indexType === 'U' ? 'U' : 'K';
+    for await (const { physicalOffset } of index.candidates(topic, key, begin, end, type)) {
+      if (result.records.length >= most) break;
+      const record = await this.recordAt(physicalOffset);
+      if (record !== undefined && hasKey(record, topic, key, type)) result.records.push(record);
+    }
+    result.records.reverse();
+    return result;
+  }
+}
+
+/** RocketMQ returns what has the same hash; here the record itself must have the key. */
+function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType): boolean {
+  const record = new RecordView();
+  readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.STRUCTURE, record);
+  if (Buffer.from(bytes.subarray(record.topicStart, record.topicEnd)).toString('utf8') !== topic) return false;
+  const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
+  if (type === 'T') return properties.get('TAGS') === key;
+  return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
+}
+
+function answer(result: GetResult, status: GetMessageStatus, next: number): true {
+  result.status = status;
+  result.nextBeginOffset = queueOffset(next);
+  return true;
+}
+
+/** Runs a step that may have to wait: true if it is done, false when it can be repeated. @throws the error that prevents it. */
+function settled(step: (ready: Ready) => boolean): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const done = step((error?: GantryError) => (error === undefined ? resolve(false) : reject(error)));
+    if (done) resolve(true);
+  });
+}

@@ -1,0 +1,113 @@
+// Finds, at the start, where each ConsumeQueue really ends and begins, from its own units and the log's bounds.
+// RocketMQ: ConsumeQueue#recover, #truncateDirtyLogicFiles, #correctMinOffset.
+
+import type { Logger } from '../../common/index.ts';
+import {
+  type ConsumeQueue,
+  type ConsumeQueueStore,
+  CQ_UNIT_BYTES,
+  FILLER_SIZE,
+  isUnit,
+  unitOffset,
+  unitSize,
+} from '../consume-queue/index.ts';
+
+const STEP_UNITS = 3200;
+
+/**
+ * Sets a queue's end from its files: the first unit that is none ends it. Looks at the last file, and after an unclean stop at the
+ * last three, since pages reach a disk out of order. What lies behind the end is cut, so that it cannot come back.
+ */
+export function recoverQueueEnd(store: ConsumeQueueStore, queue: ConsumeQueue, clean: boolean): void {
+  const files = queue.files;
+  if (files.length === 0) return;
+  const unitsPerFile = store.unitsPerFile;
+  const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
+  const view = new DataView(step.buffer);
+  const start = files[Math.max(0, files.length - (clean ? 1 : 3))]!.base / CQ_UNIT_BYTES;
+  const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
+  // For the reads below, everything in the files counts as written.
+  queue.resetTo(limit, -1);
+  let end = start;
+  let dirty = false;
+  scan: while (end < limit) {
+    const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
+    if (got === 0) break;
+    for (let i = 0; i < got; i++) {
+      if (isUnit(view, i * CQ_UNIT_BYTES)) {
+        end++;
+        continue;
+      }
+      dirty = holdsBytes(step, i * CQ_UNIT_BYTES, got * CQ_UNIT_BYTES);
+      break scan;
+    }
+  }
+  if (!dirty && !clean && end < limit && end % unitsPerFile !== 0) dirty = laterUnits(store, queue, end, step);
+  const physicalEnd = lastPhysicalEnd(store, queue, end);
+  if (dirty || files.length > Math.floor((end - files[0]!.base / CQ_UNIT_BYTES) / unitsPerFile) + 1) {
+    store.cut(queue, end, physicalEnd);
+  }
+  queue.resetTo(end, physicalEnd);
+}
+
+/** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */
+export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, logEnd: number, logger: Logger): void {
+  if (queue.maxPhysicalEnd <= logEnd) return;
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  const view = new DataView(unit.buffer);
+  const before = queue.maxOffset;
+  const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
+  let end = before;
+  while (end > first) {
+    if (store.readUnitsSync(queue, end - 1, 1, unit) === 0) break;
+    if (unitSize(view, 0) !== FILLER_SIZE && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) break;
+    end--;
+  }
+  store.cut(queue, end, lastPhysicalEnd(store, queue, end));
+  logger.warn(
+    `${queue.topic} queue ${queue.queueId}: ${before - end} units point beyond the log's end ${logEnd}; the queue ends at ${end} now`,
+  );
+}
+
+/** Sets a queue's minimum: its first unit with a record at or above the log's minimum; its end if there is none. */
+export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue, logMinimum: number): void {
+  const first = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  const view = new DataView(unit.buffer);
+  const readable = (ordinal: number): boolean => {
+    if (store.readUnitsSync(queue, ordinal, 1, unit) === 0) return false;
+    return isUnit(view, 0) && unitSize(view, 0) !== FILLER_SIZE && unitOffset(view, 0) >= logMinimum;
+  };
+  let low = first;
+  let high = queue.maxOffset;
+  if (high > low && readable(low)) high = low;
+  // Physical offsets rise with the ordinal, and fillers stand before all units: a binary search.
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (readable(middle)) high = middle;
+    else low = middle + 1;
+  }
+  queue.minOffset = low;
+}
+
+/** End of the record of the last unit before `end` that is no filler; -1 if there is none. */
+function lastPhysicalEnd(store: ConsumeQueueStore, queue: ConsumeQueue, end: number): number {
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  const view = new DataView(unit.buffer);
+  const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
+  for (let ordinal = end - 1; ordinal >= first; ordinal--) {
+    if (store.readUnitsSync(queue, ordinal, 1, unit) === 0) return -1;
+    if (unitSize(view, 0) !== FILLER_SIZE) return unitOffset(view, 0) + unitSize(view, 0);
+  }
+  return -1;
+}
+
+function laterUnits(store: ConsumeQueueStore, queue: ConsumeQueue, end: number, step: Uint8Array): boolean {
+  const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
+  return holdsBytes(step, 0, got * CQ_UNIT_BYTES);
+}
+
+function holdsBytes(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let i = start; i < end; i++) if (bytes[i] !== 0) return true;
+  return false;
+}

@@ -1,0 +1,111 @@
+// Walks the CommitLog's files from a given file on and judges every record: the one place that decides where the log ends.
+// RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
+
+import { assert } from '../../common/index.ts';
+import { RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
+import type { SegmentFile } from '../segment/index.ts';
+
+const WINDOW_BYTES = 4 * 1024 * 1024;
+
+/** Where a scan ended and why. */
+export interface ScanResult {
+  /** End of the sound data. */
+  end: number;
+  /** Start of the last sound record; -1 if there is none. */
+  lastRecord: number;
+  /** Records seen. */
+  records: number;
+  /** Bytes read. */
+  scannedBytes: number;
+  /** undefined: the log simply ends here (zeros, or no file behind a filler). Otherwise what is wrong with the bytes at `end`. */
+  damage: string | undefined;
+}
+
+/**
+ * Reads records from the start of `files[first]` on and hands each to `visit`. The view and bytes are reused: `visit` keeps nothing.
+ * A record that says it lies elsewhere ends the log, too: stale bytes of an earlier writer can be sound in all else.
+ */
+export function scanLog(
+  files: readonly SegmentFile[],
+  first: number,
+  verify: Verify,
+  visit: (bytes: Uint8Array, record: RecordView) => void,
+  progress: (scannedBytes: number) => void = () => {},
+): ScanResult {
+  let window = new Uint8Array(0);
+  let view = new DataView(window.buffer);
+  const record = new RecordView();
+  const result: ScanResult = {
+    end: files[first]?.base ?? 0,
+    lastRecord: -1,
+    records: 0,
+    scannedBytes: 0,
+    damage: undefined,
+  };
+  for (let f = first; f < files.length; f++) {
+    const file = files[f]!;
+    // window[0] is file byte `windowStart`; `have` bytes are in it.
+    let windowStart = 0;
+    let have = 0;
+    let at = 0;
+    const fill = (from: number, atLeast: number): void => {
+      const capacity = Math.min(file.size - from, Math.max(WINDOW_BYTES, atLeast));
+      if (window.length < capacity) {
+        window = new Uint8Array(capacity);
+        view = new DataView(window.buffer);
+      }
+      have = file.handle().readSync(window, 0, Math.min(window.length, file.size - from), from);
+      windowStart = from;
+      at = 0;
+      result.scannedBytes += have;
+      progress(result.scannedBytes);
+    };
+    fill(0, 0);
+    for (;;) {
+      const position = windowStart + at;
+      const outcome = readRecord(window, view, at, have, verify, record);
+      if (outcome === RecordOutcome.SHORT) {
+        const rest = file.size - position;
+        const wanted = have - at >= 8 ? view.getInt32(at) : 8;
+        if (wanted <= rest && at > 0) {
+          fill(position, wanted);
+          continue;
+        }
+        if (wanted <= rest && have < rest) {
+          fill(position, wanted);
+          if (have > 0) continue;
+        }
+        result.end = file.base + position;
+        result.damage = rest < 8 ? undefined : `a record of ${wanted} bytes runs past the end of ${file.path}`;
+        return result;
+      }
+      if (outcome === RecordOutcome.BAD) {
+        result.end = file.base + position;
+        result.damage = record.reason === 'zeros' ? undefined : record.reason;
+        return result;
+      }
+      if (outcome === RecordOutcome.BLANK) {
+        if (record.totalSize !== file.size - position) {
+          result.end = file.base + position;
+          result.damage = `a filler of ${record.totalSize} bytes where ${file.size - position} are left`;
+          return result;
+        }
+        // RocketMQ: a filler with no file behind it is not kept; the next append begins in its place.
+        result.end = f + 1 < files.length ? file.end : file.base + position;
+        break;
+      }
+      if (record.physicalOffset !== file.base + position) {
+        result.end = file.base + position;
+        result.damage = `the record says that it lies at ${record.physicalOffset}`;
+        return result;
+      }
+      visit(window, record);
+      result.records++;
+      result.lastRecord = file.base + position;
+      at += record.totalSize;
+      result.end = file.base + windowStart + at;
+      assert(at <= have, 'a record was read beyond the window');
+    }
+  }
+  return result;
+}

@@ -1,0 +1,164 @@
+// Bytes of store files that are no longer in memory, read in blocks off the loop and kept for a while. A cold read never waits
+// for a disk on the loop: it finds its block here, or asks for it and is called again. Consumers of old messages march through the
+// log together, so one block serves many pulls; the next block is fetched while the current one is being read.
+//
+//   block key = file number * 2^24 + block index        least recently used blocks go first
+//
+// Invariant: a block's bytes below `valid` are what the file held when it was read, and nothing at or below the caller's committed
+// mark changes afterwards (`forget` is called where a file is cut).
+
+import { assert, GantryError } from '../../common/index.ts';
+import type { SegmentFile } from './segment-directory.ts';
+
+interface Block {
+  bytes: Uint8Array;
+  /** Bytes that may be used; below the block's length at the end of what was committed when it was read. */
+  valid: number;
+  loading: boolean;
+  waiters: Ready[];
+}
+
+/** Runs when a read can be repeated; with the error if the bytes cannot be had. */
+export type Ready = (error?: GantryError) => void;
+
+const KEY_BLOCKS = 2 ** 24;
+
+export class ReadCache {
+  readonly #blockBytes: number;
+  readonly #maxBlocks: number;
+  readonly #blocks = new Map<number, Block>();
+  readonly #numbers = new Map<SegmentFile, number>();
+  #nextNumber = 1;
+  /** The block used last, so that neighbours cost no look-up. */
+  #lastKey = -1;
+  #lastBlock: Block | undefined;
+  readonly #free: Uint8Array[] = [];
+  /** Reads from disk since the start, for the metrics. */
+  diskReads = 0;
+
+  constructor(blockBytes: number, budgetBytes: number) {
+    this.#blockBytes = blockBytes;
+    this.#maxBlocks = Math.max(4, Math.floor(budgetBytes / blockBytes));
+  }
+
+  /**
+   * Copies `length` bytes at `position` of a file to `target[at...]`. `limit` is the file position below which bytes are final.
+   * False if a block was missing: it has been asked for, and `ready` runs once when the call can be repeated, or with an error.
+   */
+  copy(
+    file: SegmentFile,
+    position: number,
+    length: number,
+    limit: number,
+    target: Uint8Array,
+    at: number,
+    ready: Ready,
+  ): boolean {
+    assert(position + length <= limit, 'a read goes beyond what is committed');
+    let from = position;
+    let to = at;
+    let rest = length;
+    while (rest > 0) {
+      const index = Math.floor(from / this.#blockBytes);
+      const inBlock = from - index * this.#blockBytes;
+      const take = Math.min(rest, this.#blockBytes - inBlock);
+      const block = this.#block(file, index, inBlock + take, limit, ready);
+      if (block === undefined) return false;
+      target.set(block.bytes.subarray(inBlock, inBlock + take), to);
+      from += take;
+      to += take;
+      rest -= take;
+    }
+    return true;
+  }
+
+  /** Drops all blocks of a file; call it before a file is cut or removed. */
+  forget(file: SegmentFile): void {
+    const number = this.#numbers.get(file);
+    if (number === undefined) return;
+    for (const [key, block] of this.#blocks) {
+      if (Math.floor(key / KEY_BLOCKS) !== number) continue;
+      this.#blocks.delete(key);
+    }
+    this.#numbers.delete(file);
+    this.#lastKey = -1;
+    this.#lastBlock = undefined;
+  }
+
+  #block(file: SegmentFile, index: number, needed: number, limit: number, ready: Ready): Block | undefined {
+    let number = this.#numbers.get(file);
+    if (number === undefined) {
+      number = this.#nextNumber++;
+      this.#numbers.set(file, number);
+    }
+    const key = number * KEY_BLOCKS + index;
+    const block = key === this.#lastKey ? this.#lastBlock : this.#blocks.get(key);
+    if (block !== undefined && !block.loading) {
+      if (block.valid >= needed) {
+        if (key !== this.#lastKey) {
+          this.#blocks.delete(key);
+          this.#blocks.set(key, block);
+          this.#lastKey = key;
+          this.#lastBlock = block;
+          this.#readAhead(file, number, index + 1, limit);
+        }
+        return block;
+      }
+      // Read when less was committed: read it again.
+      this.#blocks.delete(key);
+      this.#lastKey = -1;
+    }
+    const loading = block?.loading ? block : this.#load(file, key, index, limit);
+    loading.waiters.push(ready);
+    return undefined;
+  }
+
+  #readAhead(file: SegmentFile, number: number, index: number, limit: number): void {
+    const key = number * KEY_BLOCKS + index;
+    if (index * this.#blockBytes + this.#blockBytes <= limit && !this.#blocks.has(key))
+      this.#load(file, key, index, limit);
+  }
+
+  #load(file: SegmentFile, key: number, index: number, limit: number): Block {
+    this.#evict();
+    const start = index * this.#blockBytes;
+    const valid = Math.min(this.#blockBytes, limit - start);
+    const bytes = this.#free.pop() ?? new Uint8Array(this.#blockBytes);
+    const block: Block = { bytes, valid, loading: true, waiters: [] };
+    this.#blocks.set(key, block);
+    this.diskReads++;
+    const handle = file.handle();
+    file.pin();
+    handle.read(bytes, 0, valid, start, (error, got) => {
+      file.unpin();
+      block.loading = false;
+      const failure = error ?? (got < valid ? shortRead(file, start, valid, got) : undefined);
+      if (failure !== undefined && this.#blocks.get(key) === block) this.#blocks.delete(key);
+      const waiters = block.waiters;
+      block.waiters = [];
+      for (const waiter of waiters) waiter(failure);
+    });
+    return block;
+  }
+
+  #evict(): void {
+    if (this.#blocks.size < this.#maxBlocks) return;
+    for (const [key, block] of this.#blocks) {
+      if (block.loading) continue;
+      this.#blocks.delete(key);
+      if (key === this.#lastKey) {
+        this.#lastKey = -1;
+        this.#lastBlock = undefined;
+      }
+      if (this.#free.length < 4) this.#free.push(block.bytes);
+      return;
+    }
+  }
+}
+
+function shortRead(file: SegmentFile, position: number, wanted: number, got: number): GantryError {
+  return new GantryError(
+    'IO',
+    `${file.path} ends at byte ${position + got}, ${position + wanted} are expected: it was cut`,
+  );
+}

@@ -1,0 +1,150 @@
+// A folder of equally long files that together are one byte space: the CommitLog, and each ConsumeQueue.
+// RocketMQ: MappedFileQueue.
+//
+//   00000000000000000000   00000000000000065536   00000000000000131072
+//   |------ size --------| |------ size --------| |------ size --------|
+//   file name = offset of its first byte in the whole space, 20 digits; adjacent files differ by exactly `size`
+//
+// Invariant: `files` is sorted and contiguous. Files are opened when first used and closed by whoever owns the directory.
+
+import { assert, GantryError, type Logger } from '../../common/index.ts';
+import type { FileHandle, FileSystem } from '../../io/index.ts';
+
+/** One file of a segment directory. */
+export class SegmentFile {
+  /** Offset of its first byte in the whole space. */
+  readonly base: number;
+  readonly size: number;
+  readonly path: string;
+  /** False while it is being created off the loop; nothing may be written before. */
+  ready: boolean;
+  #handle: FileHandle | undefined;
+  #pins = 0;
+  #closeWhenFree = false;
+  readonly #fs: FileSystem;
+
+  constructor(fs: FileSystem, folder: string, base: number, size: number, ready: boolean) {
+    this.#fs = fs;
+    this.base = base;
+    this.size = size;
+    this.path = `${folder}/${segmentName(base)}`;
+    this.ready = ready;
+  }
+
+  get end(): number {
+    return this.base + this.size;
+  }
+
+  /** The open file; opened at first use. */
+  handle(): FileHandle {
+    assert(this.ready, 'a segment file is used before it exists');
+    this.#closeWhenFree = false;
+    this.#handle ??= this.#fs.open(this.path, 'write');
+    return this.#handle;
+  }
+
+  /** Keeps the handle open while a read or a sync of it is under way (a closed descriptor's number may be given to another file). */
+  pin(): void {
+    this.#pins++;
+  }
+
+  unpin(): void {
+    this.#pins--;
+    if (this.#pins === 0 && this.#closeWhenFree) this.close();
+  }
+
+  /** Closes the handle, now or when nothing uses it any more; `handle` opens it again. */
+  close(): void {
+    this.#closeWhenFree = this.#pins > 0;
+    if (this.#closeWhenFree) return;
+    this.#handle?.close();
+    this.#handle = undefined;
+  }
+}
+
+/** 20 digits. RocketMQ: UtilAll#offset2FileName. */
+export function segmentName(base: number): string {
+  return String(base).padStart(20, '0');
+}
+
+/** What a load needs to know of a folder. */
+export interface SegmentFolder {
+  fs: FileSystem;
+  path: string;
+  /** Bytes of each file. */
+  size: number;
+  /** Name of the setting that `size` comes from, for the refusal's text. */
+  setting: string;
+  logger: Logger;
+}
+
+/**
+ * Lists the files of a folder, oldest first. A last file of length 0 (a kill between creating and sizing it) is removed; foreign
+ * files are named once and left alone. Changes nothing else.
+ * @throws GantryError STORE_FILE_SIZE for a file of another length, STORE_DAMAGED for a gap between files.
+ */
+export function loadSegments(folder: SegmentFolder): SegmentFile[] {
+  const { fs, path, size, logger } = folder;
+  const names = fs.list(path).sort();
+  const ours = names.filter((name) => /^\d{20}$/.test(name));
+  const foreign = names.filter((name) => !/^\d{20}$/.test(name));
+  for (const name of foreign) {
+    if (fs.stat(`${path}/${name}`)?.isDirectory === false)
+      logger.warn(`${path}/${name} is not a store file; it is left alone`);
+  }
+  const files: SegmentFile[] = [];
+  for (const [index, name] of ours.entries()) {
+    const full = `${path}/${name}`;
+    const length = fs.stat(full)?.size ?? 0;
+    if (length === 0 && index === ours.length - 1) {
+      logger.warn(`${full} has length 0 (the last run ended while it was being created); it is removed`);
+      fs.remove(full);
+      break;
+    }
+    if (length !== size) {
+      throw new GantryError(
+        'STORE_FILE_SIZE',
+        `${full} has ${length} bytes, but ${folder.setting} = ${size}; set ${folder.setting} to the length that the store was written with`,
+      );
+    }
+    const file = new SegmentFile(fs, path, Number(name), size, true);
+    const previous = files.at(-1);
+    if (previous !== undefined && previous.end !== file.base) {
+      throw new GantryError(
+        'STORE_DAMAGED',
+        `${path} has no file for the bytes ${previous.end} to ${file.base}: ${segmentName(previous.end)} is missing`,
+      );
+    }
+    files.push(file);
+  }
+  return files;
+}
+
+/** The file that holds an offset; undefined if none does. The files are contiguous, so this is index arithmetic. */
+export function segmentAt(files: readonly SegmentFile[], offset: number): SegmentFile | undefined {
+  const first = files[0];
+  if (first === undefined || offset < first.base) return undefined;
+  return files[Math.floor((offset - first.base) / first.size)];
+}
+
+/**
+ * Makes everything from `offset` on dead on disk: later files are removed, and in the file that holds `offset` the bytes behind it
+ * become zeros, durably, before this returns. The file keeps its length. The caller has closed or dropped what it caches.
+ */
+export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[], offset: number): void {
+  let removed = false;
+  while (files.length > 0 && files.at(-1)!.base >= offset) {
+    const file = files.pop()!;
+    file.close();
+    fs.remove(file.path);
+    removed = true;
+  }
+  const last = files.at(-1);
+  if (last !== undefined && offset < last.end) {
+    const handle = last.handle();
+    handle.truncateSync(offset - last.base);
+    handle.truncateSync(last.size);
+    handle.syncSync();
+  }
+  if (removed) fs.syncDirectory(folder);
+}
