@@ -166,7 +166,8 @@ function apply(target: SparseBytes, change: Change): void {
 
 /**
  * Applies to `target` what a real disk could have kept of `changes`: nothing, all, a beginning, any of the writes, or any of
- * the sectors of any of the writes. Where two writes overlap the later one lies on top, as in a page cache.
+ * the sectors of any of the writes. Where two writes overlap the later one lies on top, as in a page cache. Lengths go through
+ * a journal, in order: once a change of the length is lost, so are the later ones, and bytes beyond the length with them.
  */
 function keepSome(target: SparseBytes, changes: readonly Change[], random: Random): void {
   if (changes.length === 0) return;
@@ -174,20 +175,34 @@ function keepSome(target: SparseBytes, changes: readonly Change[], random: Rando
   if (style === 0) return;
   const grown = style === 1 ? changes.length : random.int(changes.length + 1);
   let length = target.length;
+  let lengthLost = false;
   for (let i = 0; i < changes.length; i++) {
     const change = changes[i]!;
-    if (change.bytes === undefined) length = change.position;
-    else if (i < grown) length = Math.max(length, change.position + change.bytes.length);
-    if (style === 1 || (style <= 3 && i < grown)) apply(target, change);
-    else if (style <= 3 && i === grown) tear(target, change, random);
+    if (change.bytes === undefined) {
+      if (i >= grown) lengthLost = true;
+      else if (!lengthLost) target.truncate(change.position);
+      if (!lengthLost) length = change.position;
+      continue;
+    }
+    const write = lengthLost ? clip(change, target.length) : change;
+    if (i < grown) length = Math.max(length, write.position + write.bytes!.length);
+    if (style === 1 || (style <= 3 && i < grown)) apply(target, write);
+    else if (style <= 3 && i === grown) tear(target, write, random);
     else if (style >= 4) {
       const choice = random.int(3);
-      if (choice === 0) apply(target, change);
-      else if (choice === 1) tear(target, change, random);
+      if (choice === 0) apply(target, write);
+      else if (choice === 1) tear(target, write, random);
     }
   }
   // The length of a grown file may be on the disk without the bytes: then they read as zeros.
   if (style !== 1 && length > target.length && random.int(4) === 0) target.truncate(length);
+}
+
+function clip(change: Change, length: number): Change {
+  const bytes = change.bytes!.subarray(0, Math.max(0, length - change.position));
+  return bytes.length === change.bytes!.length
+    ? change
+    : { ...change, position: Math.min(change.position, length), bytes };
 }
 
 /** Keeps part of one write: a beginning that ends at any byte, or any of its sectors, the last of them cut at any byte. */

@@ -1,2 +1,21 @@
-export type { HeaderView } from './header-view.ts';
+export { decodeBinaryHeader, encodeBinaryHeader } from './binary-header.ts';
+export {
+  FLAG_ONEWAY,
+  FLAG_RESPONSE,
+  FRAME_LIMIT,
+  LANGUAGE_NAMES,
+  LanguageCode,
+  MQ_VERSION,
+  PeerVersion,
+  RequestCode,
+  ResponseCode,
+  SerializeType,
+} from './codes.ts';
+export { decodeFrame } from './frame.ts';
+export { FrameWriter } from './frame-writer.ts';
+export { decodeJsonHeader } from './header-scanner.ts';
+export { HeaderView } from './header-view.ts';
+export { type JsonObject, type JsonValue, type ParseJsonOptions, parseJson } from './json.ts';
+export { unescapeInto, unescapeText } from './json-unescape.ts';
+export { toJson, toJsonBytes } from './json-writer.ts';
 export type { Channel, ExtFields, RemotingResponse, Request, RequestHandler, Responder } from './types.ts';

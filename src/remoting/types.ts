@@ -1,5 +1,7 @@
 // The contracts between the wire and what answers it. A processor never sees a socket: it gets a request with a responder.
 
+import type { GantryError } from '../common/index.ts';
+import type { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
 
 /** Header fields of a response or of a request that we send; null and undefined fields are left out, all others become text. */
@@ -14,7 +16,7 @@ export interface Responder {
 }
 
 /**
- * A request, valid until the handler returns: one object per connection, filled anew for each frame, over the bytes of the
+ * A request, valid until the handler returns: one object per server, filled anew for each frame, over the bytes of the
  * socket's chunk. What must outlive the call is copied (`bodyCopy`, `header.get`), and `defer` gives a responder that lives on.
  */
 export interface Request extends Responder {
@@ -22,12 +24,22 @@ export interface Request extends Responder {
   readonly oneway: boolean;
   readonly header: HeaderView;
   /** The body is `buffer[bodyStart, bodyEnd)`. */
-  readonly buffer: Uint8Array;
+  readonly buffer: Buffer;
   readonly bodyStart: number;
   readonly bodyEnd: number;
-  bodyCopy(): Uint8Array;
+  bodyCopy(): Buffer;
   /** A responder that outlives the call. Then the handler's return answers nothing. */
   defer(): Responder;
+  /**
+   * Starts the answer in the connection's own output, for handlers that carry the load: fields, `endHeader`, body and
+   * `endFrame` are written to the returned writer before the handler returns. For a one-way request they go nowhere.
+   */
+  begin(code: number): FrameWriter;
+  /**
+   * As `defer`, without an object: the handler keeps `channel` and `opaque`, and hands the bytes of the answer to
+   * `channel.send(bytes, 1)` or, if there will be none, calls `channel.drop(1)`.
+   */
+  takeOver(): void;
 }
 
 /**
@@ -41,7 +53,7 @@ export interface RemotingResponse {
   code: number;
   remark: string | undefined;
   ext: Record<string, string>;
-  body: Uint8Array;
+  body: Buffer;
   version: number;
 }
 
@@ -54,19 +66,45 @@ export interface Channel {
   readonly remoteHost: Uint8Array;
   readonly localAddress: string;
   readonly isOpen: boolean;
-  /** Language and version of the last request frame. */
-  language: string;
-  version: number;
+  /** LanguageCode name of the last request frame, and its version. */
+  readonly language: string;
+  readonly version: number;
+  /** Requests of the peer that were taken over or deferred and not answered yet. */
+  readonly inFlight: number;
+  /** Bytes that the peer has not taken yet. */
+  readonly unsentBytes: number;
   /** Sends a one-way request. */
   sendOneway(code: number, ext?: ExtFields | null, body?: Uint8Array | null): void;
   /** Sends a request and waits. Rejects with GantryError REMOTING_TIMEOUT or REMOTING_CLOSED. */
-  invoke(code: number, ext: ExtFields | null, body: Uint8Array | null, timeoutMs: number): Promise<RemotingResponse>;
+  invoke(
+    code: number,
+    ext: ExtFields | null,
+    body: Uint8Array | null,
+    timeoutMs: number,
+  ): Promise<RemotingResponse>;
+  /** As `invoke`, with a callback instead of a promise: for callers that send thousands a second. */
+  request(
+    code: number,
+    ext: ExtFields | null,
+    body: Uint8Array | null,
+    timeoutMs: number,
+    done: ResponseCallback,
+  ): void;
   /** Closes with one log line that names the peer and the reason. */
   close(reason: string): void;
+  /** Called once, after the connection has gone; at once if it already has. */
   onClose(fn: () => void): void;
   /**
-   * Bytes of whole response frames, written out once with all else of this loop turn (`queue`), or kept by a caller that waits
-   * for a watermark and hands them over later (`send`). `send` takes the bytes over.
+   * Sends bytes of whole frames with all else of this loop turn. Takes the bytes over: short ones are copied, long ones must
+   * not change any more. `answered` says how many requests that were taken over these bytes answer.
    */
-  send(bytes: Uint8Array): void;
+  send(bytes: Uint8Array, answered?: number): void;
+  /** Says that `count` requests that were taken over will not be answered. */
+  drop(count: number): void;
 }
+
+/** Called exactly once, with an error or a response. */
+export type ResponseCallback = (
+  error: GantryError | undefined,
+  response: RemotingResponse | undefined,
+) => void;

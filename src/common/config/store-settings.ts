@@ -8,14 +8,21 @@ export const STORE_SETTINGS: SettingTable = {
   part: 'message store',
   settings: [
     // Where data lies.
-    honoured('storePathRootDir', 'text', null, '', 'Directory of the store; null means ~/store.', { important: true }),
-    honoured('storePathCommitLog', 'text', null, '', 'Directory of the CommitLog; null means commitlog/ in the store.', {
-      important: true,
-      guard: {
-        passes: (value) => typeof value !== 'string' || !value.includes(','),
-        why: 'a CommitLog spread over several directories cannot be read or written',
+    honoured('storePathRootDir', 'text', null, '', 'Directory of the store; unset means ~/store.', { important: true }),
+    honoured(
+      'storePathCommitLog',
+      'text',
+      null,
+      '',
+      'Directory of the CommitLog; unset means commitlog/ in the store.',
+      {
+        important: true,
+        guard: {
+          passes: (value) => typeof value !== 'string' || !value.includes(','),
+          why: 'a CommitLog spread over several directories cannot be read or written',
+        },
       },
-    }),
+    ),
     later(
       'readOnlyCommitLogStorePaths',
       'text',
@@ -26,7 +33,9 @@ export const STORE_SETTINGS: SettingTable = {
     ),
     later('storePathDLedgerCommitLog', 'text', null, '', 'Directory of a DLedger log.', { important: true }),
     later('storePathEpochFile', 'text', null, '', 'File of the replication epochs.', { important: true }),
-    later('storePathBrokerIdentity', 'text', null, '', 'File with the identity a controller gave.', { important: true }),
+    later('storePathBrokerIdentity', 'text', null, '', 'File with the identity a controller gave.', {
+      important: true,
+    }),
     later('storeType', 'text', 'default', '', 'Where consume queues lie: default (files) or defaultRocksDB.', {
       important: true,
       guard: { passes: (value) => String(value).toLowerCase() === 'default', why: NO_ROCKSDB },
@@ -65,7 +74,10 @@ export const STORE_SETTINGS: SettingTable = {
       'ASYNC_MASTER or SYNC_MASTER; without replicas the two are the same.',
       {
         important: true,
-        guard: { passes: (value) => value !== 'SLAVE', why: 'following a master is not built, and a slave must not take sends' },
+        guard: {
+          passes: (value) => value !== 'SLAVE',
+          why: 'following a master is not built, and a slave must not take sends',
+        },
       },
     ),
     honoured('flushIntervalCommitLog', 'int', 500, 'ms', 'Time between two flushes with ASYNC_FLUSH.', {
@@ -84,9 +96,16 @@ export const STORE_SETTINGS: SettingTable = {
       min: 0,
     }),
     honoured('flushIntervalConsumeQueue', 'int', 1000, 'ms', 'Time between two flushes of consume queues.', { min: 1 }),
-    honoured('flushConsumeQueueLeastPages', 'int', 2, 'pages of 4 KiB', 'A queue is flushed when so much is unflushed.', {
-      min: 0,
-    }),
+    honoured(
+      'flushConsumeQueueLeastPages',
+      'int',
+      2,
+      'pages of 4 KiB',
+      'A queue is flushed when so much is unflushed.',
+      {
+        min: 0,
+      },
+    ),
     honoured('flushConsumeQueueThoroughInterval', 'int', 60_000, 'ms', 'After this time every queue is flushed.', {
       min: 0,
     }),
@@ -101,10 +120,19 @@ export const STORE_SETTINGS: SettingTable = {
     later('flushCommitLogTimed', 'bool', true, '', 'Whether flushes run at fixed times rather than when woken.', {
       important: true,
     }),
-    later('wakeFlushWhenPutMessage', 'bool', false, '', 'Whether a put wakes the asynchronous flush.', { important: true }),
-    later('enableRunningFlagsInFlush', 'bool', false, '', 'Whether a failed flush makes the store read-only; here always.', {
+    later('wakeFlushWhenPutMessage', 'bool', false, '', 'Whether a put wakes the asynchronous flush.', {
       important: true,
     }),
+    later(
+      'enableRunningFlagsInFlush',
+      'bool',
+      false,
+      '',
+      'Whether a failed flush makes the store read-only; here always.',
+      {
+        important: true,
+      },
+    ),
     later('putMessageTimeout', 'int', 8000, 'ms', 'RocketMQ declares it and never reads it.'),
 
     // What a put may carry, and when it is refused.
@@ -156,10 +184,17 @@ export const STORE_SETTINGS: SettingTable = {
     ),
 
     // Reading.
-    honoured('maxTransferBytesOnMessageInMemory', 'int', 262_144, 'bytes', 'Most bytes of one pull near the end of the log.', {
-      min: 1,
-      important: true,
-    }),
+    honoured(
+      'maxTransferBytesOnMessageInMemory',
+      'int',
+      262_144,
+      'bytes',
+      'Most bytes of one pull near the end of the log.',
+      {
+        min: 1,
+        important: true,
+      },
+    ),
     honoured('maxTransferCountOnMessageInMemory', 'int', 32, 'messages', 'Most messages of such a pull.', {
       min: 1,
       important: true,
@@ -189,9 +224,16 @@ export const STORE_SETTINGS: SettingTable = {
       { min: 20 },
     ),
     honoured('readUnCommitted', 'bool', false, '', 'Let consumers see messages that the disk has not confirmed yet.'),
-    honoured('gantryReadCacheBytes', 'long', 16_777_216, 'bytes', 'Memory for blocks of old messages that consumers read.', {
-      min: 1_048_576,
-    }),
+    honoured(
+      'gantryReadCacheBytes',
+      'long',
+      16_777_216,
+      'bytes',
+      'Memory for blocks of old messages that consumers read.',
+      {
+        min: 1_048_576,
+      },
+    ),
 
     // Look-up by key.
     honoured('messageIndexEnable', 'bool', true, '', 'Keep an index, so that messages are found by key.', {
@@ -199,12 +241,26 @@ export const STORE_SETTINGS: SettingTable = {
     }),
     honoured('indexFileWriteEnable', 'bool', true, '', 'Write index files; false stops adding to them.'),
     honoured('indexFileReadEnable', 'bool', true, '', 'Answer look-ups from index files.'),
-    honoured('maxHashSlotNum', 'int', 5_000_000, 'slots', 'Hash slots of one index file. It belongs to the files on disk.', {
-      min: 1,
-    }),
-    honoured('maxIndexNum', 'int', 20_000_000, 'entries', 'Entries of one index file. It belongs to the files on disk.', {
-      min: 2,
-    }),
+    honoured(
+      'maxHashSlotNum',
+      'int',
+      5_000_000,
+      'slots',
+      'Hash slots of one index file. It belongs to the files on disk.',
+      {
+        min: 1,
+      },
+    ),
+    honoured(
+      'maxIndexNum',
+      'int',
+      20_000_000,
+      'entries',
+      'Entries of one index file. It belongs to the files on disk.',
+      {
+        min: 2,
+      },
+    ),
     honoured('maxMsgsNumBatch', 'int', 64, 'messages', 'Most messages that one look-up by key answers.', { min: 1 }),
     honoured('defaultQueryMaxNum', 'int', 32, 'messages', 'As many are answered when the request names no number.', {
       min: 1,
@@ -215,7 +271,13 @@ export const STORE_SETTINGS: SettingTable = {
 
     // Recovery.
     honoured('checkCRCOnRecover', 'bool', true, '', 'Check the body of every record that a start looks at.'),
-    later('checkCommitLogOffsetOnRecover', 'bool', false, '', 'Whether recovery compares the offset in a record; here always.'),
+    later(
+      'checkCommitLogOffsetOnRecover',
+      'bool',
+      false,
+      '',
+      'Whether recovery compares the offset in a record with its place.',
+    ),
     later('commitLogRecoverMaxNum', 'int', 10, 'files', 'Most CommitLog files that a start scans.'),
     later('enableAcceleratedRecovery', 'bool', false, '', 'Whether a start skips to the place dispatched last.'),
     later('recheckReputOffsetFromCq', 'bool', false, '', 'Whether dispatch starts from what the queues say.'),
@@ -249,9 +311,17 @@ export const STORE_SETTINGS: SettingTable = {
     later('logicalDiskSpaceCleanForciblyThreshold', 'double', 0.8, 'fraction', 'Disk use per broker of a container.'),
     later('replicasPerDiskPartition', 'int', 1, 'brokers', 'How many brokers share the disk.'),
     later('correctLogicMinOffsetSleepInterval', 'int', 1, 'ms', 'Pause between two corrections of a minimum offset.'),
-    later('correctLogicMinOffsetForceInterval', 'int', 300_000, 'ms', 'Time after which minimum offsets are corrected anyway.'),
+    later(
+      'correctLogicMinOffsetForceInterval',
+      'int',
+      300_000,
+      'ms',
+      'Time after which minimum offsets are corrected anyway.',
+    ),
     later('maxBatchDeleteFilesNum', 'int', 50, 'files', 'RocketMQ declares it and never reads it.'),
-    later('enableCleanExpiredOffset', 'bool', false, '', 'RocketMQ declares it and never reads it.', { important: true }),
+    later('enableCleanExpiredOffset', 'bool', false, '', 'RocketMQ declares it and never reads it.', {
+      important: true,
+    }),
 
     // Replication.
     later('haListenPort', 'int', 10_912, 'port', 'Where replicas connect; 0 means listenPort + 1.'),
@@ -268,7 +338,9 @@ export const STORE_SETTINGS: SettingTable = {
     later('inSyncReplicas', 'int', 1, 'replicas', 'Replicas that must have a message, with SYNC_MASTER.', {
       important: true,
     }),
-    later('minInSyncReplicas', 'int', 1, 'replicas', 'Least number of replicas that a send needs.', { important: true }),
+    later('minInSyncReplicas', 'int', 1, 'replicas', 'Least number of replicas that a send needs.', {
+      important: true,
+    }),
     later('allAckInSyncStateSet', 'bool', false, '', 'Whether every replica in sync must have a message.', {
       important: true,
       ...mustBeOff('a send would be acknowledged although no replica has it'),
@@ -277,7 +349,13 @@ export const STORE_SETTINGS: SettingTable = {
       important: true,
     }),
     later('offsetCheckInSlave', 'bool', false, '', 'Whether a slave compares the offsets that it reads.'),
-    later('syncMasterFlushOffsetWhenStartup', 'bool', false, '', 'Whether a slave cuts to what its master had flushed.'),
+    later(
+      'syncMasterFlushOffsetWhenStartup',
+      'bool',
+      false,
+      '',
+      'Whether a slave cuts to what its master had flushed.',
+    ),
     later('syncFromLastFile', 'bool', false, '', 'Whether a new replica begins with the last file.'),
     later('asyncLearner', 'bool', false, '', 'Whether this replica never counts as in sync.'),
     later('maxSlaveResendLength', 'long', 268_435_456, 'bytes', 'RocketMQ declares it and never reads it.'),
@@ -341,9 +419,16 @@ export const STORE_SETTINGS: SettingTable = {
     later('sampleSteps', 'int', 32, '', 'Steps of such an estimate.'),
 
     // RocksDB.
-    later('rocksdbCQDoubleWriteEnable', 'bool', false, '', 'Whether queues are written twice, as files and in RocksDB.', {
-      ...mustBeOff(NO_ROCKSDB),
-    }),
+    later(
+      'rocksdbCQDoubleWriteEnable',
+      'bool',
+      false,
+      '',
+      'Whether queues are written twice, as files and in RocksDB.',
+      {
+        ...mustBeOff(NO_ROCKSDB),
+      },
+    ),
     later('combineCQLoadingCQTypes', 'text', 'default;defaultRocksDB', '', 'Kinds of queue that double writing loads.'),
     later('combineCQPreferCQType', 'text', 'default', '', 'Kind that is read.'),
     later('combineAssignOffsetCQType', 'text', 'default', '', 'Kind that gives out offsets.'),
@@ -379,20 +464,34 @@ export const STORE_SETTINGS: SettingTable = {
     later('useSeparateStorePathForRocksdbCQ', 'bool', false, '', 'Whether its queues have a directory of their own.'),
 
     // Delay and timer.
-    later('flushDelayOffsetInterval', 'long', 10_000, 'ms', 'Time between two saves of the delay offsets.'),
+    honoured('flushDelayOffsetInterval', 'long', 10_000, 'ms', 'Time between two saves of the delay offsets.', {
+      min: 1,
+    }),
     later('enableScheduleMessageStats', 'bool', true, '', 'Whether delayed messages are counted.'),
     later('enableScheduleAsyncDeliver', 'bool', false, '', 'Whether delayed messages are delivered side by side.'),
     later('scheduleAsyncDeliverMaxPendingLimit', 'int', 2000, 'messages', 'Most of them under way.'),
     later('scheduleAsyncDeliverMaxResendNum2Blocked', 'int', 3, 'tries', 'Tries after which a level waits.'),
-    later('timerWheelEnable', 'bool', true, '', 'Whether messages can have any delay.'),
+    honoured('timerWheelEnable', 'bool', true, '', 'Take messages with any delay.'),
     later('timerMaxDelaySec', 'int', 259_200, 's', 'Longest delay.'),
     later('timerPrecisionMs', 'int', 1000, 'ms', 'Precision of the timer wheel.'),
-    later('timerRollWindowSlot', 'int', 172_800, 'slots', 'Slots of the wheel that are used before a message goes round.'),
+    later(
+      'timerRollWindowSlot',
+      'int',
+      172_800,
+      'slots',
+      'Slots of the wheel that are used before a message goes round.',
+    ),
     later('mappedFileSizeTimerLog', 'int', 104_857_600, 'bytes', 'Length of one timer log file.'),
     later('timerFlushIntervalMs', 'int', 1000, 'ms', 'Time between two flushes of the timer.'),
     later('timerWheelSnapshotFlush', 'bool', false, '', 'Whether the wheel is saved as snapshots.'),
     later('timerWheelSnapshotIntervalMs', 'int', 10_000, 'ms', 'Time between two snapshots.'),
-    later('timerCongestNumEachSlot', 'int', 2_147_483_647, 'messages', 'Messages for one slot after which more are refused.'),
+    later(
+      'timerCongestNumEachSlot',
+      'int',
+      2_147_483_647,
+      'messages',
+      'Messages for one slot after which more are refused.',
+    ),
     later('timerStopEnqueue', 'bool', false, '', 'Whether the timer takes nothing in.'),
     later('timerStopDequeue', 'bool', false, '', 'Whether the timer gives nothing out; RocketMQ cannot set it either.'),
     later('timerSkipUnknownError', 'bool', false, '', 'Whether the timer goes past what it cannot handle.'),
@@ -408,7 +507,9 @@ export const STORE_SETTINGS: SettingTable = {
     moot('timerGetMessageThreadNum', 'int', 3, 'threads', 'Threads that read due messages.'),
     moot('timerPutMessageThreadNum', 'int', 3, 'threads', 'Threads that deliver them.'),
     moot('timerEnableDisruptor', 'bool', false, '', 'Kind of queue between them; RocketMQ cannot set it either.'),
-    later('disappearTimeAfterStart', 'int', -1, 'ms', 'How long a start waits before it registers.', { important: true }),
+    later('disappearTimeAfterStart', 'int', -1, 'ms', 'How long a start waits before it registers.', {
+      important: true,
+    }),
 
     // Compaction.
     later('enableCompaction', 'bool', true, '', 'Whether topics can be compacted by key.'),
@@ -425,12 +526,21 @@ export const STORE_SETTINGS: SettingTable = {
     later('accessMessageInMemoryHotRatio', 'int', 26, '% of memory', 'Part of the log that counts as hot.'),
 
     // What belongs to Java's threads, locks and mapped memory.
-    moot('transientStorePoolEnable', 'bool', false, '', 'Java: append in a pool of memory first. Here appends are buffered anyway.', {
-      important: true,
-    }),
+    moot(
+      'transientStorePoolEnable',
+      'bool',
+      false,
+      '',
+      'Java: append in a pool of memory first. Here appends are buffered anyway.',
+      {
+        important: true,
+      },
+    ),
     moot('transientStorePoolSize', 'int', 5, 'buffers', 'Java: buffers of that pool.'),
     moot('fastFailIfNoBufferInStorePool', 'bool', false, '', 'Java: refuse a send when that pool is empty.'),
-    moot('commitIntervalCommitLog', 'int', 200, 'ms', 'Java: time between two writes out of that pool.', { important: true }),
+    moot('commitIntervalCommitLog', 'int', 200, 'ms', 'Java: time between two writes out of that pool.', {
+      important: true,
+    }),
     moot('commitCommitLogLeastPages', 'int', 4, 'pages of 4 KiB', 'Java: how much such a write waits for.'),
     moot('commitCommitLogThoroughInterval', 'int', 200, 'ms', 'Java: time after which it writes anyway.'),
     moot('wakeCommitWhenPutMessage', 'bool', true, '', 'Java: whether a put wakes that write.', { important: true }),

@@ -13,6 +13,7 @@ import {
   cutFile,
   headerFault,
   loadSlots,
+  mendFile,
   popUnits,
   readHeader,
   type StoreTimeOf,
@@ -130,7 +131,7 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
   if (at < 0) at = files.length;
   let lastOffset = at === 0 ? 0 : files[at - 1]!.header.endPhyOffset;
 
-  // Keep files while they prove themselves whole; the first that does not is the last. Only the last one's slots may differ from the disk's.
+  // Keep files while they prove themselves whole; the first that does not is the last.
   for (; at < files.length; at++) {
     const file = files[at]!;
     const claimed = file.header.unitCount;
@@ -142,8 +143,12 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
     }
     if (scan.units < claimed)
       notes.push(`${file.name} keeps ${scan.units} of ${claimed} units (${scan.reason || 'no more are there'})`);
-    file.slots = scan.slots;
-    if (scan.units === 0 || !full) break;
+    const goesOn = full && scan.units > 0 && at + 1 < files.length;
+    if (!goesOn) {
+      file.slots = scan.slots;
+      break;
+    }
+    mendFile(fs, file.path, layout, file.header, scan.slots);
     lastOffset = scan.lastOffset;
   }
   const doubtful = files.splice(at + 1);

@@ -253,3 +253,34 @@ export function cutFile(fs: FileSystem, path: string, layout: IndexLayout, heade
     file.close();
   }
 }
+
+/**
+ * Makes a full file whole, durably: header and slots as the scan found them. A process that was killed while it sealed the file may
+ * have left either out of date.
+ * @throws GantryError IO, DISK_FULL.
+ */
+export function mendFile(
+  fs: FileSystem,
+  path: string,
+  layout: IndexLayout,
+  header: IndexHeader,
+  slots: Int32Array,
+): void {
+  const file = fs.open(path, 'write');
+  try {
+    const stale = new Set<number>();
+    compareSlots(file, layout, slots, (slot) => stale.add(Math.floor(slot / SLOT_BLOCK)));
+    const bytes = new Uint8Array(Math.min(SLOT_BLOCK, layout.slots) * SLOT_BYTES);
+    const view = viewOf(bytes);
+    for (const block of stale) {
+      const first = block * SLOT_BLOCK;
+      const count = Math.min(SLOT_BLOCK, layout.slots - first);
+      for (let i = 0; i < count; i++) view.setInt32(i * SLOT_BYTES, slots[first + i]!);
+      file.writeSync(bytes, 0, count * SLOT_BYTES, layout.slotPosition(first));
+    }
+    file.writeSync(header.encode(), 0, HEADER_BYTES, 0);
+    file.syncSync();
+  } finally {
+    file.close();
+  }
+}

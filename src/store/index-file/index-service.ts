@@ -287,6 +287,7 @@ export class IndexService implements DerivedStore {
       header: file.header,
       slots,
       exists,
+      previous: exists ? undefined : this.#sealing.at(-1)?.writer,
       onTrouble: (error) => this.#logger.error(`index file ${file.path} is behind, trying again: ${error.message}`),
     });
     return file.writer;

@@ -49,6 +49,8 @@ export interface IndexWriterOptions {
   slots: Int32Array;
   /** False: the file is made at the first write. */
   exists: boolean;
+  /** The writer of the file before, as long as there is one: its file must exist before this one is made, or a crash could leave a gap. */
+  previous: IndexWriter | undefined;
   /** Told once per spell of trouble that the disk refuses a write, and that it is tried again. */
   onTrouble: (error: GantryError) => void;
 }
@@ -81,6 +83,9 @@ export class IndexWriter {
 
   #file: FileHandle | undefined;
   #exists: boolean;
+  #previous: IndexWriter | undefined;
+  /** What waits for this file to exist, or for the certainty that it never will. */
+  #afterCreation: Array<() => void> = [];
   #steps: Step[] = [];
   #busy = false;
   #retry: Timer | undefined;
@@ -97,6 +102,7 @@ export class IndexWriter {
     this.header = options.header;
     this.slots = options.slots;
     this.#exists = options.exists;
+    this.#previous = options.previous;
     this.#onTrouble = options.onTrouble;
     this.#slotCount = options.layout.slots;
     this.#limit = options.layout.units;
@@ -248,6 +254,7 @@ export class IndexWriter {
       if (error !== undefined && this.fault === undefined) {
         if (!this.#lastTry) return this.#tryAgain(error);
         this.fault = error;
+        this.#creationSettled();
       }
       if (error === undefined) this.#troubled = false;
       this.#steps.shift();
@@ -278,16 +285,35 @@ export class IndexWriter {
       use(this.#file);
     };
     if (this.#exists) return open();
-    try {
-      this.#makeFolder();
-    } catch (error) {
-      return done(error as GantryError);
-    }
-    this.#fs.createSized(this.path, this.#layout.fileBytes, (error) => {
-      if (error !== undefined) return done(error);
-      this.#exists = true;
-      open();
-    });
+    const create = (): void => {
+      const fault = this.#previous?.fault;
+      if (fault !== undefined) {
+        this.fault = fault;
+        this.#creationSettled();
+        return done(undefined);
+      }
+      this.#previous = undefined;
+      try {
+        this.#makeFolder();
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      this.#fs.createSized(this.path, this.#layout.fileBytes, (error) => {
+        if (error !== undefined) return done(error);
+        this.#exists = true;
+        this.#creationSettled();
+        open();
+      });
+    };
+    const previous = this.#previous;
+    if (previous === undefined || previous.#exists || previous.fault !== undefined) create();
+    else previous.#afterCreation.push(create);
+  }
+
+  #creationSettled(): void {
+    const waiting = this.#afterCreation;
+    this.#afterCreation = [];
+    for (const fn of waiting) fn();
   }
 
   #makeFolder(): void {

@@ -1,0 +1,111 @@
+// The settings of BrokerConfig (and the few of MessageStoreConfig) that the broker's own code reads, with RocketMQ's names, defaults
+// and units. The table of every key that a broker.conf may hold is in src/common/config; what it parses is handed in here.
+
+export interface BrokerConfig {
+  brokerName: string;
+  brokerClusterName: string;
+  /** 0 is the master. */
+  brokerId: number;
+  /** The address that clients are told to dial. */
+  brokerIP1: string;
+  listenPort: number;
+  /** Permission bits of the whole broker: 4 read, 2 write. */
+  brokerPermission: number;
+  /** Queues of TBW102 and of topics that take after it. */
+  defaultTopicQueueNums: number;
+  autoCreateTopicEnable: boolean;
+  clusterTopicEnable: boolean;
+  brokerTopicEnable: boolean;
+  autoCreateSubscriptionGroup: boolean;
+  /** Whether groups that start with CID_RMQ_SYS_ are created on first use even with `autoCreateSubscriptionGroup` off. */
+  enableCreateSysGroup: boolean;
+  traceTopicEnable: boolean;
+  msgTraceTopicName: string;
+  /** What producers are told about tracing, in every answer to a send and in every stored message. */
+  traceOn: boolean;
+  regionId: string;
+  /** SQL92 filters; off answers them with an error. */
+  enablePropertyFilter: boolean;
+  longPollingEnable: boolean;
+  shortPollingTimeMills: number;
+  slaveReadEnable: boolean;
+  litePullMessageEnable: boolean;
+  notifyConsumerIdsChangedEnable: boolean;
+  /** False: a changed consumer list is told every 15 s instead of at once. */
+  realTimeNotifyConsumerChange: boolean;
+  rejectPullConsumerEnable: boolean;
+  rejectTransactionMessage: boolean;
+  /** Ms between two saves of consumerOffset.json. */
+  flushConsumerOffsetInterval: number;
+  /** Ms between two saves of delayOffset.json. */
+  flushDelayOffsetInterval: number;
+  /** Commits after which the offsets' DataVersion moves on. */
+  consumerOffsetUpdateVersionStep: number;
+  delayOffsetUpdateVersionStep: number;
+  useServerSideResetOffset: boolean;
+  /** Ms without a heartbeat until a consumer's connection is closed. */
+  channelExpiredTimeout: number;
+  validateSystemTopicWhenUpdateTopic: boolean;
+  enableMixedMessageType: boolean;
+  clearRetryTopicWhenDeleteTopic: boolean;
+  splitMetadataSize: number;
+  enableSplitMetadata: boolean;
+  configBlackList: string;
+  reviveQueueNum: number;
+  timerWheelEnable: boolean;
+  storeReplyMessageEnable: boolean;
+  startAcceptSendRequestTimeStamp: number;
+  /**
+   * What a group that has no offset yet is told of a young queue (minimum 0, first message recent). True: offset 0, as RocketMQ does,
+   * so that even "from last" begins at the first message. False: "not found", and the client's own rule decides.
+   */
+  gantryYoungQueueFromZero: boolean;
+}
+
+/** RocketMQ's defaults (5.5.0); the names and the address are placeholders until the start fills them in. */
+export function defaultBrokerConfig(): BrokerConfig {
+  return {
+    brokerName: 'broker-a',
+    brokerClusterName: 'DefaultCluster',
+    brokerId: 0,
+    brokerIP1: '127.0.0.1',
+    listenPort: 10911,
+    brokerPermission: 6,
+    defaultTopicQueueNums: 8,
+    autoCreateTopicEnable: true,
+    clusterTopicEnable: true,
+    brokerTopicEnable: true,
+    autoCreateSubscriptionGroup: true,
+    enableCreateSysGroup: true,
+    traceTopicEnable: false,
+    msgTraceTopicName: 'RMQ_SYS_TRACE_TOPIC',
+    traceOn: true,
+    regionId: 'DefaultRegion',
+    enablePropertyFilter: false,
+    longPollingEnable: true,
+    shortPollingTimeMills: 1000,
+    slaveReadEnable: false,
+    litePullMessageEnable: true,
+    notifyConsumerIdsChangedEnable: true,
+    realTimeNotifyConsumerChange: true,
+    rejectPullConsumerEnable: false,
+    rejectTransactionMessage: false,
+    flushConsumerOffsetInterval: 5000,
+    flushDelayOffsetInterval: 10_000,
+    consumerOffsetUpdateVersionStep: 500,
+    delayOffsetUpdateVersionStep: 200,
+    useServerSideResetOffset: true,
+    channelExpiredTimeout: 120_000,
+    validateSystemTopicWhenUpdateTopic: true,
+    enableMixedMessageType: false,
+    clearRetryTopicWhenDeleteTopic: true,
+    splitMetadataSize: 2000,
+    enableSplitMetadata: true,
+    configBlackList: 'configBlackList;brokerConfigPath',
+    reviveQueueNum: 8,
+    timerWheelEnable: true,
+    storeReplyMessageEnable: true,
+    startAcceptSendRequestTimeStamp: 0,
+    gantryYoungQueueFromZero: true,
+  };
+}

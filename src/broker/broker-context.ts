@@ -1,0 +1,87 @@
+// The one object that processors are handed: the broker's tables, its store and its services. It is put together once, at the start.
+
+import type { Clock, Logger, Random } from '../common/index.ts';
+import type { FileSystem } from '../io/index.ts';
+import { hostText } from '../message/index.ts';
+import type { MessageStore } from '../store/index.ts';
+import type { BrokerConfig } from './broker-config.ts';
+import { BrokerStats } from './broker-stats.ts';
+import { ConsumerManager } from './client/consumer-manager.ts';
+import { ProducerManager } from './client/producer-manager.ts';
+import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
+import type { ConfigEnvironment } from './config-manager.ts';
+import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { RuntimeConfig } from './runtime-config.ts';
+import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
+import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
+import { TopicConfigManager, type TopicsChanged } from './topic/topic-config-manager.ts';
+
+export interface BrokerContext {
+  readonly config: BrokerConfig;
+  readonly fs: FileSystem;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly store: MessageStore;
+  readonly topics: TopicConfigManager;
+  readonly groups: SubscriptionGroupManager;
+  readonly offsets: ConsumerOffsetManager;
+  readonly consumers: ConsumerManager;
+  readonly producers: ProducerManager;
+  readonly locks: RebalanceLockManager;
+  readonly schedule: ScheduleMessageService;
+  readonly stats: BrokerStats;
+  readonly settings: RuntimeConfig;
+  /** `ip:port` that clients are told. */
+  readonly brokerAddress: string;
+  /** The same as it stands in records: 4 or 16 address bytes, then the port as i32. */
+  readonly storeHost: Uint8Array;
+}
+
+/** What a context is made of. */
+export interface BrokerContextOptions {
+  readonly config: BrokerConfig;
+  readonly fs: FileSystem;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** An open store; its root holds the folder `config`. */
+  readonly store: MessageStore;
+  readonly storeHost: Uint8Array;
+  /** The file of settings that the broker was started with, if there was one. */
+  readonly configPath?: string;
+  /** Told of new and changed topics, for an incremental registration. */
+  readonly registerTopics: TopicsChanged;
+}
+
+/** Makes the tables without reading their files; nothing runs yet. */
+export function createBrokerContext(options: BrokerContextOptions): BrokerContext {
+  const { config, fs, clock, random, logger, store, storeHost } = options;
+  const environment: ConfigEnvironment = { fs, clock, logger, folder: `${store.config.storePathRootDir}/config` };
+  return {
+    config,
+    fs,
+    clock,
+    random,
+    logger,
+    store,
+    topics: new TopicConfigManager(environment, config, options.registerTopics),
+    groups: new SubscriptionGroupManager(environment, config),
+    offsets: new ConsumerOffsetManager(environment, config),
+    consumers: new ConsumerManager(config, clock, logger),
+    producers: new ProducerManager(clock, logger),
+    locks: new RebalanceLockManager(clock, logger),
+    schedule: new ScheduleMessageService(environment, { config, store, storeHost }),
+    stats: new BrokerStats(clock),
+    settings: new RuntimeConfig({
+      fs,
+      logger,
+      nowMs: clock.now(),
+      path: options.configPath,
+      tables: [config, store.config],
+      blackList: config.configBlackList,
+    }),
+    brokerAddress: hostText(storeHost),
+    storeHost,
+  };
+}

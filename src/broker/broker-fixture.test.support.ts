@@ -1,0 +1,208 @@
+// What the broker's tests stand on: a context over a real store on a disk in memory, with a clock that stands still, and requests and
+// connections without sockets.
+
+import { CollectingLogger, FakeClock, SeededRandom } from '../common/index.ts';
+import { MemoryFileSystem } from '../io/index.ts';
+import { hostField } from '../message/index.ts';
+import {
+  type Channel,
+  type ExtFields,
+  HeaderView,
+  type RemotingResponse,
+  type Request,
+  type RequestHandler,
+  type Responder,
+} from '../remoting/index.ts';
+import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
+import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import type { TopicConfig } from './topic/topic-config.ts';
+
+/** A connection that keeps what is sent. */
+export class FakeChannel implements Channel {
+  static #ids = 0;
+  readonly id: number = ++FakeChannel.#ids;
+  readonly remoteAddress: string;
+  readonly remoteHost: Uint8Array;
+  readonly localAddress = '127.0.0.1:10911';
+  isOpen = true;
+  language = 'JAVA';
+  version = 513;
+  readonly sent: Array<{ code: number; ext: ExtFields }> = [];
+  closedFor: string | undefined;
+  /** Answers `invoke`. */
+  answer: (code: number, ext: ExtFields, body: Uint8Array | null) => Promise<RemotingResponse> = () =>
+    Promise.reject(new Error('nobody answers'));
+  readonly #onClose: Array<() => void> = [];
+
+  constructor(port = 50_000) {
+    this.remoteAddress = `127.0.0.1:${port}`;
+    this.remoteHost = hostField('127.0.0.1', port);
+  }
+
+  sendOneway(code: number, ext?: ExtFields | null): void {
+    this.sent.push({ code, ext: ext ?? {} });
+  }
+
+  invoke(code: number, ext: ExtFields | null, body: Uint8Array | null): Promise<RemotingResponse> {
+    return this.answer(code, ext ?? {}, body);
+  }
+
+  close(reason: string): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.closedFor = reason;
+    for (const fn of this.#onClose) fn();
+  }
+
+  onClose(fn: () => void): void {
+    this.#onClose.push(fn);
+  }
+
+  send(): void {}
+}
+
+/** What a handler answered. */
+export interface Answer {
+  code: number;
+  remark: string | null;
+  ext: Record<string, string>;
+  body: Uint8Array;
+}
+
+/** A broker without sockets. */
+export class BrokerFixture {
+  readonly fs: MemoryFileSystem;
+  readonly clock: FakeClock;
+  readonly logger: CollectingLogger;
+  readonly context: BrokerContext;
+  /** Names of the topics that name servers were told of. */
+  readonly registered: string[] = [];
+  readonly handlers: Map<number, RequestHandler> = new Map();
+
+  private constructor(
+    parts: { fs: MemoryFileSystem; clock: FakeClock; logger: CollectingLogger },
+    store: MessageStore,
+    config: BrokerConfig,
+  ) {
+    this.fs = parts.fs;
+    this.clock = parts.clock;
+    this.logger = parts.logger;
+    this.context = createBrokerContext({
+      ...parts,
+      config,
+      random: new SeededRandom(1),
+      store,
+      storeHost: hostField(config.brokerIP1, config.listenPort),
+      registerTopics: (topics: readonly TopicConfig[]) => {
+        for (const topic of topics) this.registered.push(topic.topicName);
+      },
+    });
+  }
+
+  /** Opens a small store at `/store`, or what `fs` holds there. */
+  static async open(
+    options: {
+      fs?: MemoryFileSystem;
+      clock?: FakeClock;
+      broker?: Partial<BrokerConfig>;
+      store?: Partial<MessageStoreConfig>;
+    } = {},
+  ): Promise<BrokerFixture> {
+    const clock = options.clock ?? new FakeClock();
+    const fs = options.fs ?? new MemoryFileSystem({ clock, directories: ['/store/config'] });
+    const logger = new CollectingLogger();
+    const store = await MessageStore.open(
+      {
+        storePathRootDir: '/store',
+        mappedFileSizeCommitLog: 256 * 1024,
+        mappedFileSizeConsumeQueue: 20_000,
+        maxHashSlotNum: 100,
+        maxIndexNum: 400,
+        ...options.store,
+      },
+      { fs, clock, logger, memoryBytes: 1 << 30, processId: 1 },
+    );
+    return new BrokerFixture({ fs, clock, logger }, store, { ...defaultBrokerConfig(), ...options.broker });
+  }
+
+  register(code: number, handler: RequestHandler): void {
+    this.handlers.set(code, handler);
+  }
+
+  /** Calls the handler of a code and waits for its answer; a throw becomes the answer that the server would give. */
+  ask(
+    code: number,
+    fields: Record<string, string | number | boolean> = {},
+    body: string | Uint8Array = '',
+    channel: Channel = new FakeChannel(),
+  ): Promise<Answer> {
+    const handler = this.handlers.get(code);
+    if (handler === undefined)
+      return Promise.resolve({
+        code: 3,
+        remark: ` request type ${code} not supported`,
+        ext: {},
+        body: new Uint8Array(0),
+      });
+    const request = new FakeRequest(code, fields, body, channel);
+    try {
+      handler(request);
+    } catch (error) {
+      const responseCode = (error as { responseCode?: number }).responseCode ?? 1;
+      request.respond(responseCode, (error as Error).message);
+    }
+    return request.answer;
+  }
+}
+
+class FakeRequest implements Request {
+  readonly channel: Channel;
+  readonly code: number;
+  readonly opaque = 1;
+  readonly oneway = false;
+  readonly header: HeaderView;
+  readonly buffer: Uint8Array;
+  readonly bodyStart = 0;
+  readonly bodyEnd: number;
+  readonly answer: Promise<Answer>;
+  #resolve: (answer: Answer) => void = () => {};
+
+  constructor(
+    code: number,
+    fields: Record<string, string | number | boolean>,
+    body: string | Uint8Array,
+    channel: Channel,
+  ) {
+    this.code = code;
+    this.channel = channel;
+    this.buffer = typeof body === 'string' ? Buffer.from(body) : body;
+    this.bodyEnd = this.buffer.length;
+    this.header = new HeaderView();
+    this.header.code = code;
+    this.header.version = channel.version;
+    this.header.count = -1;
+    this.header.parsed = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, String(value)]));
+    this.answer = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {
+    const texts = Object.entries(ext ?? {}).filter(([, value]) => value !== null && value !== undefined);
+    this.#resolve({
+      code,
+      remark: remark ?? null,
+      ext: Object.fromEntries(texts.map(([name, value]) => [name, String(value)])),
+      body: body ?? new Uint8Array(0),
+    });
+  }
+
+  bodyCopy(): Uint8Array {
+    return Uint8Array.from(this.buffer);
+  }
+
+  defer(): Responder {
+    return this;
+  }
+}

@@ -1,0 +1,80 @@
+// Which client may consume which queue of an orderly group. A lock lives for a minute without renewal; clients renew every 20 s.
+// RocketMQ: RebalanceLockManager.
+
+import type { Clock, Logger } from '../../common/index.ts';
+
+/** RocketMQ: MessageQueue. */
+export interface MessageQueue {
+  readonly topic: string;
+  readonly brokerName: string;
+  readonly queueId: number;
+}
+
+interface Lock {
+  clientId: string;
+  renewedMs: number;
+}
+
+/** Ms that a lock lives without renewal. */
+export const REBALANCE_LOCK_MAX_LIVE_MS = 60_000;
+
+export class RebalanceLockManager {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #groups = new Map<string, Map<string, Lock>>();
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Takes or renews locks; answers the queues that the client now holds. */
+  tryLockBatch(group: string, queues: readonly MessageQueue[], clientId: string): MessageQueue[] {
+    let locks = this.#groups.get(group);
+    if (locks === undefined) {
+      locks = new Map();
+      this.#groups.set(group, locks);
+    }
+    const held: MessageQueue[] = [];
+    const now = this.#clock.now();
+    for (const queue of queues) {
+      const key = queueKey(queue);
+      const lock = locks.get(key);
+      if (lock === undefined) {
+        locks.set(key, { clientId, renewedMs: now });
+      } else if (lock.clientId === clientId || now - lock.renewedMs > REBALANCE_LOCK_MAX_LIVE_MS) {
+        lock.clientId = clientId;
+        lock.renewedMs = now;
+      } else {
+        this.#logger.debug(`queue ${key} of group ${group} is locked by ${lock.clientId}, ${clientId} has to wait`);
+        continue;
+      }
+      held.push(queue);
+    }
+    return held;
+  }
+
+  /** Gives up the locks that the client holds. */
+  unlockBatch(group: string, queues: readonly MessageQueue[], clientId: string): void {
+    const locks = this.#groups.get(group);
+    if (locks === undefined) return;
+    for (const queue of queues) {
+      const key = queueKey(queue);
+      if (locks.get(key)?.clientId === clientId) locks.delete(key);
+    }
+    if (locks.size === 0) this.#groups.delete(group);
+  }
+
+  /** Whether any queue of the group is locked and the lock has not run out: such a group consumes in order. */
+  hasLiveLock(group: string): boolean {
+    const now = this.#clock.now();
+    for (const lock of this.#groups.get(group)?.values() ?? []) {
+      if (now - lock.renewedMs <= REBALANCE_LOCK_MAX_LIVE_MS) return true;
+    }
+    return false;
+  }
+}
+
+function queueKey(queue: MessageQueue): string {
+  return `${queue.topic}@${queue.brokerName}@${queue.queueId}`;
+}

@@ -1,0 +1,270 @@
+// How far each group has consumed each queue (config/consumerOffset.json). A commit is on the path of every pull, so it is two map
+// look-ups and a number; the file is written between other work every few seconds, and only if something changed.
+//
+// Beside the committed offsets there are two tables that are never loaded: how far a group has pulled (shown by tools, written into the
+// file for them), and pending resets (an administrator's wish: it wins over every commit until the next pull has been told of it).
+//
+// RocketMQ: ConsumerOffsetManager.
+
+import type { JsonObject } from '../../remoting/index.ts';
+import type { MessageStore } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
+import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
+import { DataVersion } from '../data-version.ts';
+import { readDataVersion, readIntegerMap, readObject } from '../json-fields.ts';
+import { indent, type PrettyValue, prettyEntry } from '../pretty-json.ts';
+
+/** The offsets of one group on one topic, by queue id. A caller may keep it; `removed` says that it counts no longer. */
+export class GroupOffsets {
+  readonly topic: string;
+  readonly group: string;
+  /** Next offset to consume. */
+  readonly committed: Map<number, number> = new Map();
+  /** Next offset to pull. */
+  readonly pulled: Map<number, number> = new Map();
+  /** Pending resets; undefined while there is none. */
+  resets: Map<number, number> | undefined;
+  removed = false;
+
+  constructor(topic: string, group: string) {
+    this.topic = topic;
+    this.group = group;
+  }
+
+  /** The key in the file. */
+  get key(): string {
+    return `${this.topic}@${this.group}`;
+  }
+}
+
+export class ConsumerOffsetManager extends ConfigManager {
+  readonly dataVersion: DataVersion;
+  readonly #config: BrokerConfig;
+  readonly #byGroup = new Map<string, Map<string, GroupOffsets>>();
+  #commitsSinceVersion = 0;
+
+  constructor(environment: ConfigEnvironment, config: BrokerConfig) {
+    super(environment, 'consumerOffset.json');
+    this.#config = config;
+    this.dataVersion = new DataVersion(environment.clock.now());
+  }
+
+  /** The offsets of (group, topic) if anything is known of them. */
+  find(group: string, topic: string): GroupOffsets | undefined {
+    return this.#byGroup.get(group)?.get(topic);
+  }
+
+  /** As `find`, made if there is nothing yet. */
+  of(group: string, topic: string): GroupOffsets {
+    let topics = this.#byGroup.get(group);
+    if (topics === undefined) {
+      topics = new Map();
+      this.#byGroup.set(group, topics);
+    }
+    let offsets = topics.get(topic);
+    if (offsets === undefined) {
+      offsets = new GroupOffsets(topic, group);
+      topics.set(topic, offsets);
+    }
+    return offsets;
+  }
+
+  /** Stores the next offset to consume; it may go backwards. */
+  commit(clientAddress: string, group: string, topic: string, queueId: number, offset: number): void {
+    this.commitTo(this.of(group, topic), clientAddress, queueId, offset);
+  }
+
+  /** As `commit`, for a caller that keeps the entry. */
+  commitTo(offsets: GroupOffsets, clientAddress: string, queueId: number, offset: number): void {
+    const before = offsets.committed.get(queueId);
+    if (before === offset) return;
+    offsets.committed.set(queueId, offset);
+    if (before !== undefined && offset < before) {
+      this.environment.logger.warn(
+        `offset of ${offsets.key} queue ${queueId} goes back from ${before} to ${offset} (client ${clientAddress})`,
+      );
+    }
+    this.markChanged();
+    if (++this.#commitsSinceVersion >= this.#config.consumerOffsetUpdateVersionStep) {
+      this.#commitsSinceVersion = 0;
+      this.dataVersion.next(this.environment.clock.now());
+    }
+  }
+
+  /** Notes how far a group has pulled. */
+  commitPull(group: string, topic: string, queueId: number, offset: number): void {
+    this.of(group, topic).pulled.set(queueId, offset);
+  }
+
+  /** The pending reset if there is one, else the committed offset, else -1. */
+  query(group: string, topic: string, queueId: number): number {
+    const offsets = this.find(group, topic);
+    if (offsets === undefined) return -1;
+    if (this.#config.useServerSideResetOffset) {
+      const reset = offsets.resets?.get(queueId);
+      if (reset !== undefined) return reset;
+    }
+    return offsets.committed.get(queueId) ?? -1;
+  }
+
+  /** How far the group has pulled, or its offset if it never pulled here. */
+  queryPull(group: string, topic: string, queueId: number): number {
+    return this.find(group, topic)?.pulled.get(queueId) ?? this.query(group, topic, queueId);
+  }
+
+  /** Remembers a reset until the next pull takes it; it counts as committed at once. */
+  assignReset(group: string, topic: string, queueId: number, offset: number): void {
+    if (queueId < 0 || offset < 0) return;
+    const offsets = this.of(group, topic);
+    if (offsets.resets === undefined) offsets.resets = new Map();
+    offsets.resets.set(queueId, offset);
+    offsets.committed.set(queueId, offset);
+    this.markChanged();
+  }
+
+  hasReset(group: string, topic: string, queueId: number): boolean {
+    return this.find(group, topic)?.resets?.has(queueId) ?? false;
+  }
+
+  /** The pending reset of a queue, which is then no longer pending; -1 if there is none. */
+  takeReset(group: string, topic: string, queueId: number): number {
+    const offsets = this.find(group, topic);
+    const reset = offsets?.resets?.get(queueId);
+    if (offsets === undefined || reset === undefined) return -1;
+    offsets.resets!.delete(queueId);
+    if (offsets.resets!.size === 0) offsets.resets = undefined;
+    return reset;
+  }
+
+  /** Topics that a group has committed offsets for. */
+  topicsOf(group: string): string[] {
+    const topics: string[] = [];
+    for (const offsets of this.#byGroup.get(group)?.values() ?? []) {
+      if (offsets.committed.size > 0) topics.push(offsets.topic);
+    }
+    return topics;
+  }
+
+  /** Groups that have committed offsets for a topic. */
+  groupsOf(topic: string): string[] {
+    const groups: string[] = [];
+    for (const [group, topics] of this.#byGroup) {
+      const offsets = topics.get(topic);
+      if (offsets !== undefined && offsets.committed.size > 0) groups.push(group);
+    }
+    return groups;
+  }
+
+  /** Forgets all that concerns a group. */
+  removeGroup(group: string): void {
+    const topics = this.#byGroup.get(group);
+    if (topics === undefined) return;
+    for (const offsets of topics.values()) offsets.removed = true;
+    this.#byGroup.delete(group);
+    this.environment.logger.info(`offsets of group ${group} are removed`);
+    this.#changedTable();
+  }
+
+  /** Forgets all that concerns a topic. */
+  removeTopic(topic: string): void {
+    for (const [group, topics] of this.#byGroup) {
+      const offsets = topics.get(topic);
+      if (offsets === undefined) continue;
+      offsets.removed = true;
+      topics.delete(topic);
+      if (topics.size === 0) this.#byGroup.delete(group);
+      this.environment.logger.info(`offsets of ${offsets.key} are removed`);
+      this.#changedTable();
+    }
+  }
+
+  /** Gives `to` the offsets that `from` has on a topic. */
+  clone(from: string, to: string, topic: string): void {
+    const source = this.find(from, topic);
+    if (source === undefined || source.committed.size === 0) return;
+    const target = this.of(to, topic);
+    target.committed.clear();
+    for (const [queueId, offset] of source.committed) target.committed.set(queueId, offset);
+    this.#changedTable();
+  }
+
+  /**
+   * Lowers, after a start, every offset that lies above its queue's end: the messages that it counted were lost with the unsynced end of
+   * the log, and the next ones would be skipped. Each one is reported.
+   */
+  clampTo(store: Pick<MessageStore, 'maxOffsetInQueue'>): number {
+    let lowered = 0;
+    for (const offsets of this.entries()) {
+      for (const [queueId, offset] of offsets.committed) {
+        const max = store.maxOffsetInQueue(offsets.topic, queueId, false);
+        if (offset <= max) continue;
+        this.environment.logger.warn(
+          `offset of ${offsets.key} queue ${queueId} is lowered from ${offset} to the queue's end ${max}`,
+        );
+        offsets.committed.set(queueId, max);
+        lowered++;
+      }
+    }
+    if (lowered > 0) this.#changedTable();
+    return lowered;
+  }
+
+  *entries(): Generator<GroupOffsets> {
+    for (const topics of this.#byGroup.values()) yield* topics.values();
+  }
+
+  protected override *encode(): Iterable<string> {
+    yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"groupTopicMap":{`;
+    yield* pieces(this.#groupTopics());
+    yield `,\n\t"offsetTable":{`;
+    yield* pieces(this.#tables('committed'));
+    yield `,\n\t"pullOffsetTable":{`;
+    yield* pieces(this.#tables('pulled'));
+    yield '\n}';
+  }
+
+  protected override decode(json: JsonObject): void {
+    const table = readObject(json, 'offsetTable') ?? {};
+    const loaded: Array<{ topic: string; group: string; offsets: Map<number, number> }> = [];
+    for (const key of Object.keys(table)) {
+      // RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one.
+      const at = key.indexOf('@');
+      if (at <= 0) continue;
+      loaded.push({ topic: key.slice(0, at), group: key.slice(at + 1), offsets: readIntegerMap(table, key) });
+    }
+    const version = readDataVersion(json);
+    for (const { topic, group, offsets } of loaded) {
+      const entry = this.of(group, topic);
+      for (const [queueId, offset] of offsets) entry.committed.set(queueId, offset);
+    }
+    if (version !== undefined) this.dataVersion.assign(version);
+  }
+
+  #changedTable(): void {
+    this.markChanged();
+    this.dataVersion.next(this.environment.clock.now());
+  }
+
+  *#groupTopics(): Generator<[string, PrettyValue]> {
+    for (const group of this.#byGroup.keys()) {
+      const topics = this.topicsOf(group);
+      if (topics.length > 0) yield [group, topics];
+    }
+  }
+
+  *#tables(which: 'committed' | 'pulled'): Generator<[string, PrettyValue]> {
+    for (const offsets of this.entries()) {
+      if (offsets[which].size > 0) yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
+    }
+  }
+}
+
+/** The entries of a map that stands one level inside a document, and its closing brace. */
+function* pieces(entries: Iterable<[string, PrettyValue]>): Generator<string> {
+  let first = true;
+  for (const [key, value] of entries) {
+    yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(key, value, 2)}`;
+    first = false;
+  }
+  yield first ? '}' : `\n${indent(1)}}`;
+}

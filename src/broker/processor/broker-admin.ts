@@ -1,0 +1,141 @@
+// The broker itself: its settings, its state, the units of its queues. RocketMQ: AdminBrokerProcessor.
+
+import { javaStringHash } from '../../common/index.ts';
+import { PropertyName, type StoredMessage } from '../../message/index.ts';
+import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
+import { GetMessageStatus } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { asDouble } from '../broker-stats.ts';
+import { readProperties } from '../runtime-config.ts';
+import { messagesOf, selectLater } from '../store-reads.ts';
+import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
+import { answerLater, type HandlerRegistry } from './registry.ts';
+import { lookUp } from './send-back.ts';
+import { statsInfo } from './stats-admin.ts';
+
+/** What a tool shows as the broker's version. */
+const VERSION_DESCRIPTION = 'V5_5_0';
+/** Units of a queue that one answer shows at most; RocketMQ has no bound. */
+const MOST_UNITS = 1024;
+
+export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerContext): void {
+  registry.register(RequestCode.GET_BROKER_CONFIG, (request) => {
+    const version = toJson(context.settings.dataVersion.fields());
+    request.respond(ResponseCode.SUCCESS, null, { version }, Buffer.from(context.settings.text(), 'utf8'));
+  });
+  registry.register(RequestCode.UPDATE_BROKER_CONFIG, (request) => {
+    const changes = readProperties(Buffer.from(request.bodyCopy()).toString('utf8'));
+    context.settings.update(changes, context.clock.now());
+    if (changes.has('brokerPermission')) context.topics.touchAll();
+    request.respond(ResponseCode.SUCCESS);
+  });
+  registry.register(RequestCode.GET_BROKER_RUNTIME_INFO, (request) => getRuntimeInfo(context, request));
+  registry.register(RequestCode.QUERY_CONSUME_QUEUE, (request) => queryConsumeQueue(context, request));
+  registry.register(RequestCode.CLEAN_UNUSED_TOPIC, (request) => {
+    const unused = new Set<string>();
+    for (const { topic } of context.store.queues()) {
+      if (!context.topics.has(topic) && !context.topics.systemTopics.isSystem(topic)) unused.add(topic);
+    }
+    for (const topic of unused) {
+      context.logger.warn(`topic ${topic} is not known any more: its queues are removed`);
+      context.store.deleteTopic(topic);
+    }
+    request.respond(ResponseCode.SUCCESS);
+  });
+}
+
+function getRuntimeInfo(context: BrokerContext, request: Request): void {
+  const { store, config, fs } = context;
+  answerLater(request, async (responder) => {
+    const marks = store.watermarks;
+    const first = await lookUp(context, marks.minimum);
+    const used = fs.usedFraction(store.config.storePathRootDir);
+    const table: Record<string, string | undefined> = {
+      ...statsInfo(context),
+      brokerActive: 'true',
+      brokerVersionDesc: VERSION_DESCRIPTION,
+      commitLogMinOffset: String(marks.minimum),
+      commitLogMaxOffset: String(marks.wrote),
+      dispatchBehindBytes: String(Math.max(0, marks.wrote - marks.dispatched)),
+      dispatchMaxBuffer: '0',
+      earliestMessageTimeStamp: first === undefined ? undefined : String(first.storeTimestamp),
+      getMessageEntireTimeMax: '0',
+      pageCacheLockTimeMills: '0',
+      remainHowManyDataToFlush: byteCount(Math.max(0, marks.wrote - marks.flushed)),
+      remainTransientStoreBufferNumbs: '0',
+      startAcceptSendRequestTimeStamp: String(config.startAcceptSendRequestTimeStamp),
+      timerReadBehind: '0',
+      timerOffsetBehind: '0',
+      timerCongestNum: '0',
+      timerEnqueueTps: '0.0',
+      timerDequeueTps: '0.0',
+    };
+    if (used >= 0) {
+      table['commitLogDiskRatio'] = asDouble(used);
+      table['consumeQueueDiskRatio'] = asDouble(used);
+    }
+    // There are no thread pools, hence no queues in front of them.
+    for (const pool of ['send', 'pull', 'litePull', 'query', 'ack']) {
+      table[`${pool}ThreadPoolQueueSize`] = '0';
+      table[`${pool}ThreadPoolQueueHeadWaitTimeMills`] = '0';
+    }
+    for (const { level, offset, max } of context.schedule.progress()) {
+      table[`scheduleMessageOffset_${level}`] = `${offset},${max}`;
+    }
+    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ table }));
+  });
+}
+
+/** RocketMQ: MixAll#humanReadableByteCount in steps of 1024. */
+function byteCount(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const step = Math.min(6, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** step).toFixed(1)} ${'KMGTPE'[step - 1]}iB`;
+}
+
+function queryConsumeQueue(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const topic = header.required('topic');
+  const queueId = header.int('queueId');
+  const index = header.long('index');
+  const count = Math.min(MOST_UNITS, header.int('count'));
+  const group = header.get('consumerGroup');
+  const { store } = context;
+  const min = store.minOffsetInQueue(topic, queueId);
+  const max = store.maxOffsetInQueue(topic, queueId);
+  if (![...store.queues()].some((queue) => queue.topic === topic && queue.queueId === queueId)) {
+    request.respond(ResponseCode.SYSTEM_ERROR, `${queueId}@${topic} is not exist!`);
+    return;
+  }
+  const subscription = group === undefined ? undefined : context.consumers.subscription(group, topic)?.data;
+  const offline = group === undefined ? undefined : `${group}@${topic} is not online!`;
+  const body = {
+    filterData: subscription === undefined ? offline : 'null',
+    maxQueueIndex: max,
+    minQueueIndex: min,
+    queueData: [] as object[],
+    subscriptionData: subscription,
+  };
+  answerLater(request, async (responder) => {
+    let at = Math.max(index, min);
+    while (at < Math.min(max, index + count)) {
+      const result = await selectLater(store, topic, queueId, at, 32, 1024 * 1024);
+      if (result.status !== GetMessageStatus.FOUND) break;
+      for (const message of await messagesOf(store, result)) {
+        if (message.queueOffset < index + count) body.queueData.push(unitOf(context, message));
+      }
+      at = result.nextBeginOffset;
+    }
+    responder.respond(ResponseCode.SUCCESS, 'not set any response code', null, toJsonBytes(body));
+  });
+}
+
+/** The unit that a record has in its queue: place, size, and the hash of its tag or, in a schedule queue, the due time. */
+function unitOf(context: BrokerContext, message: StoredMessage): object {
+  const tag = message.properties.get(PropertyName.TAGS) ?? '';
+  const tagsCode =
+    message.topic === SCHEDULE_TOPIC
+      ? message.storeTimestamp + context.schedule.delayOf(message.queueId + 1)
+      : javaStringHash(tag);
+  return { eval: false, physicOffset: message.physicalOffset, physicSize: message.storeSize, tagsCode };
+}

@@ -1,0 +1,100 @@
+// Heartbeats, farewells, and the check of a subscription before a consumer starts. RocketMQ: ClientManageProcessor.
+
+import { isTagType } from '../../filter/index.ts';
+import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import type { ClientChannelInfo } from '../client/consumer-group-info.ts';
+import { bodyObject, type ConsumerData, readHeartbeat } from '../client/heartbeat-data.ts';
+import { readObject, readText } from '../json-fields.ts';
+import { buildTopicSysFlag, Perm } from '../topic/topic-config.ts';
+import { retryTopic } from '../topic/topic-names.ts';
+import type { HandlerRegistry } from './registry.ts';
+
+export function registerClientManage(registry: HandlerRegistry, context: BrokerContext): void {
+  const processor = new ClientManageProcessor(context);
+  registry.register(RequestCode.HEART_BEAT, (request) => processor.heartbeat(request));
+  registry.register(RequestCode.UNREGISTER_CLIENT, (request) => processor.unregister(request));
+  registry.register(RequestCode.CHECK_CLIENT_CONFIG, (request) => processor.checkClientConfig(request));
+}
+
+class ClientManageProcessor {
+  readonly #context: BrokerContext;
+  /** Group, fingerprint of the last heartbeat of the second version. */
+  readonly #fingerprints = new Map<string, number>();
+
+  constructor(context: BrokerContext) {
+    this.#context = context;
+  }
+
+  heartbeat(request: Request): void {
+    const { producers, clock } = this.#context;
+    const heartbeat = readHeartbeat(request.bodyCopy());
+    const client: ClientChannelInfo = {
+      channel: request.channel,
+      clientId: heartbeat.clientId,
+      language: request.header.language,
+      version: request.header.version,
+      lastUpdateMs: clock.now(),
+    };
+    const fingerprint = heartbeat.heartbeatFingerprint;
+    let changed = false;
+    for (const consumer of heartbeat.consumers) {
+      if (this.#context.config.rejectPullConsumerEnable && consumer.behaviour.consumeType === 'CONSUME_ACTIVELY') {
+        continue;
+      }
+      const before = this.#fingerprints.get(consumer.groupName);
+      if (before !== undefined && before !== fingerprint) changed = true;
+      this.#fingerprints.set(consumer.groupName, fingerprint);
+      this.#registerConsumer(consumer, { ...client }, fingerprint !== 0 && heartbeat.withoutSub);
+    }
+    for (const group of heartbeat.producerGroups) producers.register(group, { ...client });
+    request.respond(ResponseCode.SUCCESS, null, {
+      IS_SUPPORT_HEART_BEAT_V2: true,
+      IS_SUB_CHANGE: fingerprint === 0 ? true : changed,
+    });
+  }
+
+  #registerConsumer(consumer: ConsumerData, client: ClientChannelInfo, keepSubscriptions: boolean): void {
+    const { topics, groups, consumers } = this.#context;
+    const group = groups.findOrCreate(consumer.groupName);
+    if (group === undefined) return;
+    const ordered = consumer.subscriptions.some((subscription) => topics.isOrderTopic(subscription.topic));
+    topics.createInSendBack(
+      retryTopic(consumer.groupName),
+      group.retryQueueNums,
+      Perm.READ | Perm.WRITE,
+      ordered,
+      consumer.unitMode ? buildTopicSysFlag(false, true) : 0,
+    );
+    consumers.register(
+      consumer.groupName,
+      client,
+      consumer.behaviour,
+      keepSubscriptions ? undefined : consumer.subscriptions,
+      group.notifyConsumerIdsChangedEnable,
+    );
+  }
+
+  unregister(request: Request): void {
+    const { producers, consumers, groups } = this.#context;
+    const producerGroup = request.header.get('producerGroup');
+    if (producerGroup !== undefined) producers.unregister(producerGroup, request.channel);
+    const consumerGroup = request.header.get('consumerGroup');
+    if (consumerGroup !== undefined) {
+      const notify = groups.find(consumerGroup)?.notifyConsumerIdsChangedEnable ?? true;
+      consumers.unregister(consumerGroup, request.channel, notify);
+    }
+    request.respond(ResponseCode.SUCCESS);
+  }
+
+  checkClientConfig(request: Request): void {
+    const subscription = readObject(bodyObject(request.bodyCopy()), 'subscriptionData');
+    const type = subscription === undefined ? undefined : readText(subscription, 'expressionType');
+    if (subscription === undefined || isTagType(type)) {
+      request.respond(ResponseCode.SUCCESS);
+      return;
+    }
+    // RocketMQ: with `enablePropertyFilter` it compiles SQL92 here; this broker filters by tags alone and says so at the consumer's start.
+    request.respond(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${type}`);
+  }
+}

@@ -1,0 +1,127 @@
+// What consumers ask between pulls: who else is in the group, where they stand, where a queue begins and ends. RocketMQ:
+// ConsumerManageProcessor, and the offset look-ups of AdminBrokerProcessor.
+
+import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import { GetMessageStatus } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { selectLater } from '../store-reads.ts';
+import { answerLater, type HandlerRegistry } from './registry.ts';
+
+export function registerConsumerManage(registry: HandlerRegistry, context: BrokerContext): void {
+  registry.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, (request) => getConsumerList(context, request));
+  registry.register(RequestCode.UPDATE_CONSUMER_OFFSET, (request) => updateConsumerOffset(context, request));
+  registry.register(RequestCode.QUERY_CONSUMER_OFFSET, (request) => queryConsumerOffset(context, request));
+  registry.register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, (request) => searchOffset(context, request));
+  registry.register(RequestCode.GET_MAX_OFFSET, (request) => {
+    const offset = context.store.maxOffsetInQueue(request.header.required('topic'), request.header.int('queueId'));
+    request.respond(ResponseCode.SUCCESS, null, { offset });
+  });
+  registry.register(RequestCode.GET_MIN_OFFSET, (request) => {
+    const offset = context.store.minOffsetInQueue(request.header.required('topic'), request.header.int('queueId'));
+    request.respond(ResponseCode.SUCCESS, null, { offset });
+  });
+  registry.register(RequestCode.GET_EARLIEST_MSG_STORETIME, (request) => {
+    const topic = request.header.required('topic');
+    const queueId = request.header.int('queueId');
+    answerLater(request, async (responder) => {
+      const timestamp = await context.store.earliestMessageTime(topic, queueId);
+      responder.respond(ResponseCode.SUCCESS, null, { timestamp });
+    });
+  });
+}
+
+function getConsumerList(context: BrokerContext, request: Request): void {
+  const group = request.header.required('consumerGroup');
+  const consumerIdList = context.consumers.find(group)?.clientIds() ?? [];
+  // RocketMQ: an unknown group is an error and no empty list; a client takes an empty list for "nobody consumes".
+  if (consumerIdList.length === 0) {
+    request.respond(ResponseCode.SYSTEM_ERROR, `no consumer for this group, ${group}`, {});
+    return;
+  }
+  request.respond(ResponseCode.SUCCESS, null, {}, toJsonBytes({ consumerIdList }));
+}
+
+function updateConsumerOffset(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const group = header.required('consumerGroup');
+  const topic = header.required('topic');
+  if (!context.groups.has(group)) {
+    request.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `Group ${group} not exist!`, {});
+    return;
+  }
+  if (!context.topics.has(topic)) {
+    request.respond(ResponseCode.TOPIC_NOT_EXIST, `Topic ${topic} not exist!`, {});
+    return;
+  }
+  if (header.get('queueId') === undefined) {
+    request.respond(ResponseCode.INVALID_PARAMETER, `QueueId is null, topic is ${topic}`, {});
+    return;
+  }
+  if (header.get('commitOffset') === undefined) {
+    request.respond(ResponseCode.INVALID_PARAMETER, `Offset is null, topic is ${topic}`, {});
+    return;
+  }
+  const queueId = header.int('queueId');
+  if (context.config.useServerSideResetOffset && context.offsets.hasReset(group, topic, queueId)) {
+    request.respond(ResponseCode.SUCCESS, 'Offset has been previously reset', {});
+    return;
+  }
+  context.offsets.commit(request.channel.remoteAddress, group, topic, queueId, header.long('commitOffset'));
+  request.respond(ResponseCode.SUCCESS, null, {});
+}
+
+function queryConsumerOffset(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const topic = header.required('topic');
+  const queueId = header.int('queueId');
+  const offset = context.offsets.query(header.required('consumerGroup'), topic, queueId);
+  if (offset >= 0) {
+    request.respond(ResponseCode.SUCCESS, null, { offset });
+    return;
+  }
+  if (!header.bool('setZeroIfNotFound', true)) {
+    request.respond(ResponseCode.QUERY_NOT_FOUND, 'Not found, do not set to zero, maybe this group boot first', {});
+    return;
+  }
+  const notFound = 'Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first';
+  if (!context.config.gantryYoungQueueFromZero || context.store.minOffsetInQueue(topic, queueId) > 0) {
+    request.respond(ResponseCode.QUERY_NOT_FOUND, notFound, {});
+    return;
+  }
+  answerYoungQueue(context, request, topic, queueId, notFound);
+}
+
+/** Offset 0 if the queue's first message is recent enough to be in memory, as RocketMQ has it; else "not found". */
+function answerYoungQueue(
+  context: BrokerContext,
+  request: Request,
+  topic: string,
+  queueId: number,
+  notFound: string,
+): void {
+  answerLater(request, async (responder) => {
+    const result = await selectLater(context.store, topic, queueId, 0, 1, 1);
+    if (result.status === GetMessageStatus.FOUND && !result.suggestPullingFromSlave) {
+      responder.respond(ResponseCode.SUCCESS, null, { offset: 0 });
+    } else {
+      responder.respond(ResponseCode.QUERY_NOT_FOUND, notFound, {});
+    }
+  });
+}
+
+function searchOffset(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const topic = header.required('topic');
+  const queueId = header.int('queueId');
+  const timestamp = header.long('timestamp');
+  const boundary = header.get('boundaryType')?.toUpperCase() === 'UPPER' ? 'UPPER' : 'LOWER';
+  // A light queue has no messages here.
+  if ((header.get('liteTopic') ?? '').trim() !== '') {
+    request.respond(ResponseCode.SUCCESS, null, { offset: 0 });
+    return;
+  }
+  answerLater(request, async (responder) => {
+    const offset = await context.store.offsetInQueueByTime(topic, queueId, timestamp, boundary);
+    responder.respond(ResponseCode.SUCCESS, null, { offset });
+  });
+}

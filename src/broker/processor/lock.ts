@@ -1,0 +1,31 @@
+// Locks of queues for groups that consume in order. RocketMQ: AdminBrokerProcessor#lockBatchMQ, #unlockBatchMQ.
+
+import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { bodyObject } from '../client/heartbeat-data.ts';
+import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
+import { readText } from '../json-fields.ts';
+import { readMessageQueues } from './message-queues.ts';
+import type { HandlerRegistry } from './registry.ts';
+
+export function registerLock(registry: HandlerRegistry, context: BrokerContext): void {
+  registry.register(RequestCode.LOCK_BATCH_MQ, (request) => {
+    const { group, clientId, queues } = readLockBody(request);
+    const held = context.locks.tryLockBatch(group, queues, clientId);
+    request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ lockOKMQSet: held }));
+  });
+  registry.register(RequestCode.UNLOCK_BATCH_MQ, (request) => {
+    const { group, clientId, queues } = readLockBody(request);
+    context.locks.unlockBatch(group, queues, clientId);
+    request.respond(ResponseCode.SUCCESS);
+  });
+}
+
+function readLockBody(request: Request): { group: string; clientId: string; queues: MessageQueue[] } {
+  const json = bodyObject(request.bodyCopy());
+  return {
+    group: readText(json, 'consumerGroup') ?? '',
+    clientId: readText(json, 'clientId') ?? '',
+    queues: readMessageQueues(json, 'mqSet'),
+  };
+}

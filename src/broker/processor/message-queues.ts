@@ -1,0 +1,23 @@
+// RocketMQ: MessageQueue, as it stands in bodies: a value in lists, and a key in maps (raw, see remoting's toJson).
+
+import type { JsonObject } from '../../remoting/index.ts';
+import { objects } from '../client/heartbeat-data.ts';
+import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
+import { readInteger, readText } from '../json-fields.ts';
+
+export function messageQueue(topic: string, brokerName: string, queueId: number): MessageQueue {
+  return { brokerName, queueId, topic };
+}
+
+/** The queues of a list field; those without a name or number are passed over. */
+export function readMessageQueues(json: JsonObject, field: string): MessageQueue[] {
+  const queues: MessageQueue[] = [];
+  for (const one of objects(json, field)) {
+    const topic = readText(one, 'topic');
+    const queueId = readInteger(one, 'queueId');
+    if (topic !== undefined && queueId !== undefined) {
+      queues.push(messageQueue(topic, readText(one, 'brokerName') ?? '', queueId));
+    }
+  }
+  return queues;
+}

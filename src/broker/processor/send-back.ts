@@ -1,0 +1,130 @@
+// A consumer gives a message back: a copy goes to the group's retry topic, delayed, or to its dead-letter topic when it has failed too
+// often. RocketMQ: AbstractSendMessageProcessor#consumerSendMsgBack.
+
+import { viewOf } from '../../common/index.ts';
+import {
+  PropertyName,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  type StoredMessage,
+  toMessage,
+  Verify,
+} from '../../message/index.ts';
+import { PeerVersion, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { PutMessageStatus, putStatusName } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { applyDelayLevel, copyOf, type InternalMessage, putInternal } from '../internal-put.ts';
+import { buildTopicSysFlag, isWriteable, Perm } from '../topic/topic-config.ts';
+import { dlqTopic, retryTopic } from '../topic/topic-names.ts';
+import { answerLater, type HandlerRegistry } from './registry.ts';
+
+/** Queues of a dead-letter topic. */
+const DLQ_QUEUES = 1;
+
+export function registerSendBack(registry: HandlerRegistry, context: BrokerContext): void {
+  registry.register(RequestCode.CONSUMER_SEND_MSG_BACK, (request) => sendBack(context, request));
+}
+
+/** What a request wants, read before anything is waited for. */
+interface Wish {
+  readonly group: string;
+  readonly offset: number;
+  readonly delayLevel: number;
+  readonly maxReconsumeTimes: number;
+}
+
+function sendBack(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const name = header.required('group');
+  const group = context.groups.findOrCreate(name);
+  if (group === undefined) {
+    request.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `subscription group not exist, ${name} `);
+    return;
+  }
+  if (!isWriteable(context.config.brokerPermission)) {
+    request.respond(ResponseCode.NO_PERMISSION, `the broker[${context.config.brokerIP1}] sending message is forbidden`);
+    return;
+  }
+  if (group.retryQueueNums <= 0) {
+    request.respond(ResponseCode.SUCCESS);
+    return;
+  }
+  const retry = retryTopic(name);
+  const sysFlag = header.bool('unitMode', false) ? buildTopicSysFlag(false, true) : 0;
+  const topic = context.topics.createInSendBack(retry, group.retryQueueNums, Perm.READ | Perm.WRITE, false, sysFlag);
+  if (!isWriteable(topic.perm)) {
+    request.respond(ResponseCode.NO_PERMISSION, `the topic[${retry}] sending message is forbidden`);
+    return;
+  }
+  const wish: Wish = {
+    group: name,
+    offset: header.long('offset'),
+    delayLevel: header.int('delayLevel'),
+    maxReconsumeTimes:
+      header.version >= PeerVersion.V3_4_9
+        ? header.intOr('maxReconsumeTimes', group.retryMaxTimes)
+        : group.retryMaxTimes,
+  };
+  const queueId = context.random.int(group.retryQueueNums);
+  answerLater(request, async (responder) => {
+    const message = await lookUp(context, wish.offset);
+    if (message === undefined) {
+      responder.respond(ResponseCode.SYSTEM_ERROR, `look message by offset failed, ${wish.offset}`);
+      return;
+    }
+    const copy = makeCopy(context, message, wish, queueId);
+    putInternal(context.store, copy, context.storeHost, (status, result, reason) => {
+      if (status !== PutMessageStatus.PUT_OK) {
+        context.logger.warn(`message ${message.messageId} of group ${name} is not taken back: ${reason}`);
+        responder.respond(ResponseCode.SYSTEM_ERROR, putStatusName(status));
+        return;
+      }
+      context.stats.putMessages++;
+      context.stats.putBytes += result.wroteBytes;
+      responder.respond(ResponseCode.SUCCESS);
+    });
+  });
+}
+
+/** The message at a physical offset; undefined if no record starts there. */
+export async function lookUp(context: BrokerContext, offset: number): Promise<StoredMessage | undefined> {
+  const record = await context.store.recordAt(offset);
+  if (record === undefined) return undefined;
+  const view = new RecordView();
+  const outcome = readRecord(record, viewOf(record), 0, record.length, Verify.STRUCTURE, view);
+  return outcome === RecordOutcome.RECORD ? toMessage(record, view) : undefined;
+}
+
+/** The copy to store: in the dead-letter topic at once, or in the schedule topic on its way to the retry topic. */
+function makeCopy(context: BrokerContext, message: StoredMessage, wish: Wish, queueId: number): InternalMessage {
+  const copy = copyOf(message);
+  const { properties } = copy;
+  if (!properties.has(PropertyName.RETRY_TOPIC)) properties.set(PropertyName.RETRY_TOPIC, message.topic);
+  properties.set(PropertyName.WAIT, 'false');
+  const dead = message.reconsumeTimes >= wish.maxReconsumeTimes || wish.delayLevel < 0;
+  const level = wish.delayLevel === 0 ? 3 + message.reconsumeTimes : wish.delayLevel;
+  properties.set(PropertyName.DELAY, dead ? '0' : String(level));
+  copy.reconsumeTimes = message.reconsumeTimes + 1;
+  copy.preparedTransactionOffset = 0;
+  const origin = properties.get(PropertyName.ORIGIN_MESSAGE_ID);
+  if (origin === undefined || origin.trim() === '') {
+    properties.set(PropertyName.ORIGIN_MESSAGE_ID, message.offsetMessageId);
+  }
+  // RocketMQ: the answer does not wait for a flush, so a power cut can take the copy after the consumer has moved on. Here it waits.
+  copy.waitStoreMsgOK = true;
+  if (!dead) {
+    copy.topic = retryTopic(wish.group);
+    copy.queueId = queueId;
+    applyDelayLevel(copy, context.schedule.maxDelayLevel);
+    return copy;
+  }
+  copy.topic = dlqTopic(wish.group);
+  copy.queueId = 0;
+  context.topics.createInSendBack(copy.topic, DLQ_QUEUES, Perm.READ | Perm.WRITE, false, 0);
+  context.logger.info(
+    `message ${message.messageId} goes to ${copy.topic} after ${message.reconsumeTimes} failures of group ${wish.group}`,
+    { topic: properties.get(PropertyName.RETRY_TOPIC) },
+  );
+  return copy;
+}

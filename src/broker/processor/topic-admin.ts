@@ -1,0 +1,155 @@
+// Topics as administrators see them: create, change, delete, show. RocketMQ: AdminBrokerProcessor.
+
+import { GantryError } from '../../common/index.ts';
+import { parseJson, type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { bodyObject, objects } from '../client/heartbeat-data.ts';
+import { DataVersion } from '../data-version.ts';
+import { readText } from '../json-fields.ts';
+import { parseAttributes } from '../topic/attributes.ts';
+import { TopicConfig } from '../topic/topic-config.ts';
+import { readTopicConfig, topicFields } from '../topic/topic-json.ts';
+import { popRetryTopicV1, popRetryTopicV2, topicNameFault } from '../topic/topic-names.ts';
+import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
+
+export function registerTopicAdmin(registry: HandlerRegistry, context: BrokerContext): void {
+  registry.register(RequestCode.UPDATE_AND_CREATE_TOPIC, (request) => updateTopic(context, request));
+  registry.register(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, (request) => updateTopicList(context, request));
+  registry.register(RequestCode.DELETE_TOPIC_IN_BROKER, (request) => deleteTopic(context, request));
+  registry.register(RequestCode.GET_ALL_TOPIC_CONFIG, (request) => getAllTopics(context, request));
+  registry.register(RequestCode.GET_TOPIC_CONFIG, (request) => getTopic(context, request));
+  registry.register(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, (request) => {
+    const topicList = context.topics.systemTopics.names();
+    request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ topicList }));
+  });
+}
+
+/** Why an administrator may not touch a topic of this name; undefined if he may. */
+function topicFault(context: BrokerContext, topic: string): string | undefined {
+  const fault = topicNameFault(topic);
+  if (fault !== undefined) return fault;
+  const ours = context.config.validateSystemTopicWhenUpdateTopic && context.topics.systemTopics.isSystem(topic);
+  return ours ? `The topic[${topic}] is conflict with system topic.` : undefined;
+}
+
+function mixedFault(context: BrokerContext, attributes: ReadonlyMap<string, string>): string | undefined {
+  const refused = !context.config.enableMixedMessageType && attributes.get('+message.type') === 'MIXED';
+  return refused ? 'MIXED message type is not supported.' : undefined;
+}
+
+function updateTopic(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const name = header.required('topic');
+  const fault = topicFault(context, name);
+  if (fault !== undefined) {
+    request.respond(ResponseCode.INVALID_PARAMETER, fault);
+    return;
+  }
+  const filterType = header.required('topicFilterType');
+  if (filterType !== 'SINGLE_TAG' && filterType !== 'MULTI_TAG') {
+    throw new GantryError('HEADER', `topicFilterType "${filterType}" is neither SINGLE_TAG nor MULTI_TAG`);
+  }
+  const attributes = parseAttributes(header.get('attributes'));
+  const mixed = mixedFault(context, attributes);
+  if (mixed !== undefined) {
+    request.respond(ResponseCode.INVALID_PARAMETER, mixed);
+    return;
+  }
+  const topic = new TopicConfig(name, {
+    readQueueNums: header.int('readQueueNums'),
+    writeQueueNums: header.int('writeQueueNums'),
+    perm: header.int('perm'),
+    topicFilterType: filterType,
+    topicSysFlag: header.intOr('topicSysFlag', 0),
+    order: header.bool('order', false),
+    attributes,
+  });
+  const existing = context.topics.select(name);
+  if (existing === undefined || !existing.equals(topic)) context.topics.update([{ topic, attributes }]);
+  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+}
+
+function updateTopicList(context: BrokerContext, request: Request): void {
+  const wishes: Array<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }> = [];
+  for (const json of objects(bodyObject(request.bodyCopy()), 'topicConfigList')) {
+    const topic = readTopicConfig(json, readText(json, 'topicName') ?? '')!;
+    const fault = topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes);
+    if (fault !== undefined) {
+      request.respond(ResponseCode.INVALID_PARAMETER, fault);
+      return;
+    }
+    // RocketMQ: one topic that is the same already ends the whole request with success, the others unmade.
+    if (context.topics.select(topic.topicName)?.equals(topic)) continue;
+    wishes.push({ topic, attributes: topic.attributes });
+  }
+  if (wishes.length > 0) context.topics.update(wishes);
+  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+}
+
+function deleteTopic(context: BrokerContext, request: Request): void {
+  const topic = request.header.get('topic') ?? '';
+  if (topic.trim() === '') {
+    request.respond(ResponseCode.INVALID_PARAMETER, 'The specified topic is blank.');
+    return;
+  }
+  if (context.config.validateSystemTopicWhenUpdateTopic && context.topics.systemTopics.isSystem(topic)) {
+    request.respond(ResponseCode.INVALID_PARAMETER, `The topic[${topic}] is conflict with system topic.`);
+    return;
+  }
+  const doomed = [topic];
+  if (context.config.clearRetryTopicWhenDeleteTopic) {
+    for (const group of context.offsets.groupsOf(topic)) {
+      for (const retry of [popRetryTopicV2(topic, group), popRetryTopicV1(topic, group)]) {
+        if (context.topics.has(retry)) doomed.push(retry);
+      }
+    }
+  }
+  for (const name of doomed) {
+    context.topics.delete(name);
+    context.offsets.removeTopic(name);
+    context.store.deleteTopic(name);
+  }
+  request.respond(ResponseCode.SUCCESS);
+}
+
+function getAllTopics(context: BrokerContext, request: Request): void {
+  const { header } = request;
+  const sequence = header.get('topicSeq');
+  const most = header.get('maxTopicNum');
+  const version = header.get('dataVersion');
+  const { topics, config } = context;
+  const paged = config.enableSplitMetadata && (sequence !== undefined || most !== undefined || version !== undefined);
+  const chosen = paged
+    ? topics.page(
+        pageStart(topics.dataVersion, header.intOr('topicSeq', 0), version),
+        Math.min(config.splitMetadataSize, header.intOr('maxTopicNum', config.splitMetadataSize)),
+      )
+    : [...topics.all()];
+  const body = {
+    dataVersion: topics.dataVersion.fields(),
+    mappingDataVersion: new DataVersion(0).fields(),
+    topicConfigTable: new Map(chosen.map((topic) => [topic.topicName, topicFields(topic)])),
+    topicQueueMappingDetailMap: {},
+    topicQueueMappingInfoMap: {},
+  };
+  request.respond(ResponseCode.SUCCESS, null, { totalTopicNum: topics.size }, toJsonBytes(body));
+}
+
+/** Where a page begins: at 0 again if the table has changed since the asker began. */
+export function pageStart(current: DataVersion, wanted: number, seen: string | undefined): number {
+  if (wanted <= 0) return 0;
+  if (seen === undefined || seen.trim() === '') return 0;
+  const json = parseJson(seen);
+  const same = typeof json === 'object' && json !== null && current.equals(json as Partial<DataVersion>);
+  return same ? wanted : 0;
+}
+
+function getTopic(context: BrokerContext, request: Request): void {
+  const name = request.header.required('topic');
+  const topic = context.topics.select(name);
+  if (topic === undefined) {
+    request.respond(ResponseCode.TOPIC_NOT_EXIST, `No topic in this broker. topic: ${name}`);
+    return;
+  }
+  request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(topicFields(topic)));
+}

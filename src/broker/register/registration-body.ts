@@ -1,0 +1,90 @@
+// What a broker says of itself to a name server: the JSON of RegisterBrokerBody with the topics as RocketMQ writes them. A whole
+// table of many topics is built in slices between other work, once for each version of the table, and shared by all name servers.
+
+import { assert, type Clock, crc32 } from '../../common/index.ts';
+import { toJson } from '../../remoting/index.ts';
+import { isReadable, isWriteable, type TopicConfig } from '../topic/topic-config.ts';
+import { topicFields } from '../topic/topic-json.ts';
+
+/** The topics of a broker; TopicConfigManager is one. A TopicConfig in it is never changed in place. */
+export interface TopicTable {
+  readonly dataVersion: { fields(): { counter: number; stateVersion: number; timestamp: number } };
+  all(): Iterable<TopicConfig>;
+  select(topic: string): TopicConfig | undefined;
+}
+
+/** A body with its checksum, as REGISTER_BROKER carries them. */
+export interface RegistrationBody {
+  readonly bytes: Uint8Array;
+  readonly crc: number;
+}
+
+/** Topics whose text is made in one go: some 0.5 ms. */
+const SLICE_TOPICS = 500;
+const FILTER_SERVERS = '{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":';
+// RocketMQ: a fresh mapping version at each registration; a fixed one lets equal tables have equal bytes.
+const BEFORE_TOPICS = ',"mappingDataVersion":{"counter":0,"stateVersion":0,"timestamp":0},"topicConfigTable":{';
+const AFTER_TOPICS = '},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}}';
+
+/** Builds bodies of one broker. */
+export class RegistrationBodies {
+  readonly #topics: TopicTable;
+  readonly #permission: () => number;
+  readonly #clock: Clock;
+  #wholeKey = '';
+  #whole: Promise<RegistrationBody> | undefined;
+
+  /** `permission` is the broker's own (brokerPermission): what it lacks no topic has. */
+  constructor(topics: TopicTable, permission: () => number, clock: Clock) {
+    this.#topics = topics;
+    this.#permission = permission;
+    this.#clock = clock;
+  }
+
+  /** JSON of the version of the table. */
+  dataVersion(): string {
+    return toJson(this.#topics.dataVersion.fields());
+  }
+
+  /** The body with all topics, as they are at the call. */
+  whole(): Promise<RegistrationBody> {
+    const key = `${this.dataVersion()}/${this.#permission()}`;
+    if (this.#whole === undefined || key !== this.#wholeKey) {
+      this.#wholeKey = key;
+      this.#whole = this.#build(this.dataVersion(), [...this.#topics.all()]);
+    }
+    return this.#whole;
+  }
+
+  /** The body with some topics, under the version of the table; those that do not exist (any more) are left out. */
+  some(names: Iterable<string>): RegistrationBody {
+    const parts: string[] = [];
+    for (const name of names) {
+      const topic = this.#topics.select(name);
+      if (topic !== undefined) parts.push(this.#entry(topic));
+    }
+    return assemble(this.dataVersion(), parts);
+  }
+
+  async #build(dataVersion: string, topics: readonly TopicConfig[]): Promise<RegistrationBody> {
+    const parts: string[] = [];
+    for (const topic of topics) {
+      parts.push(this.#entry(topic));
+      if (parts.length % SLICE_TOPICS === 0) await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    }
+    assert(parts.length === topics.length, 'every topic is registered');
+    return assemble(dataVersion, parts);
+  }
+
+  #entry(topic: TopicConfig): string {
+    const permission = this.#permission();
+    const limited = !isReadable(permission) || !isWriteable(permission);
+    const shown = limited ? topic.with({ perm: topic.perm & permission }) : topic;
+    return `${JSON.stringify(shown.topicName)}:${toJson(topicFields(shown))}`;
+  }
+}
+
+function assemble(dataVersion: string, topics: readonly string[]): RegistrationBody {
+  const bytes = Buffer.from(FILTER_SERVERS + dataVersion + BEFORE_TOPICS + topics.join(',') + AFTER_TOPICS, 'utf8');
+  return { bytes, crc: crc32(bytes) };
+}

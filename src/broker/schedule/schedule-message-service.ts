@@ -1,0 +1,365 @@
+// Delay levels: a message that asks for one waits in SCHEDULE_TOPIC_XXXX, queue level - 1, and is stored once more in its real topic when its
+// time has come. Every queue is in order of due time, so each level is one position that moves on; the positions are
+// config/delayOffset.json.
+//
+// A level sleeps until its next message falls due; two looks a second at the ends of the queues wake those that had nothing, which is in
+// time for the shortest level (1 s). Due messages are put in runs, and a position moves only past what is as durable as the store
+// promises. What is written to the file is never ahead of what is synced, so a power cut repeats deliveries of the last seconds and
+// loses none.
+//
+// RocketMQ: ScheduleMessageService. It polls every level ten times a second, takes a put whose flush timed out for a failed one (and
+// delivers twice), and tries a message that can never be stored again for ever; such a one is passed over here, with one line.
+
+import { errorText, type GantryError, type Timer } from '../../common/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
+import type { JsonObject } from '../../remoting/index.ts';
+import {
+  GetMessageStatus,
+  GetResult,
+  getStatusName,
+  type MessageStore,
+  PutMessageStatus,
+  PutResult,
+  putStatusName,
+} from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
+import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
+import { DataVersion } from '../data-version.ts';
+import { copyOf, toPutRequest } from '../internal-put.ts';
+import { readDataVersion, readIntegerMap } from '../json-fields.ts';
+import { prettyJson } from '../pretty-json.ts';
+import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
+import { parseDelayLevels } from './delay-levels.ts';
+
+/** Ms until something that failed is tried again. */
+const RETRY_MS = 100;
+/** Ms between two looks for messages of sleeping levels. */
+const LOOK_MS = 500;
+/** Messages and bytes that one run reads. */
+const RUN_MESSAGES = 32;
+const RUN_BYTES = 1024 * 1024;
+
+const MATCH_ALL = { all: true, codes: new Set<number>() };
+
+/** What the service works on. */
+export interface ScheduleParts {
+  readonly config: BrokerConfig;
+  readonly store: MessageStore;
+  /** Host field of this broker. */
+  readonly storeHost: Uint8Array;
+}
+
+/** One level at work. */
+interface Level {
+  readonly level: number;
+  readonly delayMs: number;
+  /** Next queue offset to look at. */
+  offset: number;
+  timer: Timer | undefined;
+  busy: boolean;
+  /** Messages to read in the next run: many while all that is read is due, one while the level keeps time. */
+  ask: number;
+  readonly result: GetResult;
+}
+
+export class ScheduleMessageService extends ConfigManager {
+  readonly dataVersion: DataVersion;
+  readonly #parts: ScheduleParts;
+  readonly #delays: readonly number[];
+  /** Level, next offset. What is delivered up to here is in the log. */
+  readonly #offsets = new Map<number, number>();
+  /** What the file may say: offsets whose deliveries are synced. */
+  #safe = new Map<number, number>();
+  /** Offsets that become safe when the log is flushed to `end`. */
+  #pending: { offsets: Map<number, number>; end: number } | undefined;
+  readonly #levels: Level[] = [];
+  #timers: Timer[] = [];
+  #running = false;
+  #updates = 0;
+
+  constructor(environment: ConfigEnvironment, parts: ScheduleParts) {
+    super(environment, 'delayOffset.json');
+    this.#parts = parts;
+    this.#delays = parseDelayLevels(parts.store.config.messageDelayLevel);
+    this.dataVersion = new DataVersion(environment.clock.now());
+  }
+
+  get maxDelayLevel(): number {
+    return this.#delays.length;
+  }
+
+  /** Ms of a level; 0 for a level that does not exist. */
+  delayOf(level: number): number {
+    return this.#delays[level - 1] ?? 0;
+  }
+
+  /** Next offset of each level that has delivered something, and the end of its queue; for the runtime information. */
+  *progress(): Generator<{ level: number; offset: number; max: number }> {
+    for (const [level, offset] of this.#offsets) {
+      yield { level, offset, max: this.#parts.store.maxOffsetInQueue(SCHEDULE_TOPIC, level - 1) };
+    }
+  }
+
+  /** Corrects what was loaded and begins to deliver. */
+  start(): void {
+    const { clock } = this.environment;
+    this.#correctOffsets();
+    this.#safe = new Map(this.#offsets);
+    this.#running = true;
+    this.#levels.length = 0;
+    for (let level = 1; level <= this.#delays.length; level++) {
+      this.#levels.push({
+        level,
+        delayMs: this.#delays[level - 1]!,
+        offset: this.#offsets.get(level) ?? 0,
+        timer: undefined,
+        busy: false,
+        ask: RUN_MESSAGES,
+        result: new GetResult(),
+      });
+    }
+    for (const level of this.#levels) this.#wakeAt(level, clock.now());
+    this.#timers = [
+      clock.every(LOOK_MS, () => this.#look()),
+      clock.every(this.#parts.config.flushDelayOffsetInterval, () => this.#save()),
+    ];
+    this.persistIfChanged();
+  }
+
+  /** Delivers nothing more. */
+  stop(): void {
+    this.#running = false;
+    for (const timer of this.#timers) timer.cancel();
+    for (const level of this.#levels) level.timer?.cancel();
+  }
+
+  /** Saves exactly how far it came; for the end, when it is stopped and the store is closed, so that all deliveries are on disk. */
+  close(): void {
+    this.#safe = new Map(this.#offsets);
+    this.#pending = undefined;
+    this.markChanged();
+    this.persistIfChanged();
+  }
+
+  protected override *encode(): Iterable<string> {
+    const ordered = new Map([...this.#safe].sort((a, b) => a[0] - b[0]));
+    yield prettyJson({ dataVersion: this.dataVersion.fields(), offsetTable: ordered });
+  }
+
+  protected override decode(json: JsonObject): void {
+    const offsets = readIntegerMap(json, 'offsetTable');
+    const version = readDataVersion(json);
+    for (const [level, offset] of offsets) this.#offsets.set(level, offset);
+    this.#safe = new Map(this.#offsets);
+    if (version !== undefined) this.dataVersion.assign(version);
+  }
+
+  /** B41: positions outside their queue, from a copied store or a cut log, would never deliver. */
+  #correctOffsets(): void {
+    const { store } = this.#parts;
+    for (const [level, offset] of this.#offsets) {
+      const min = store.minOffsetInQueue(SCHEDULE_TOPIC, level - 1);
+      const max = store.maxOffsetInQueue(SCHEDULE_TOPIC, level - 1);
+      const corrected = Math.min(Math.max(offset, min), Math.max(min, max));
+      if (corrected === offset) continue;
+      this.environment.logger.warn(
+        `delay level ${level}: position ${offset} is outside its queue, ${min} to ${max}; it continues at ${corrected}`,
+      );
+      this.#setOffset(level, corrected);
+    }
+  }
+
+  #setOffset(level: number, offset: number): void {
+    if (this.#offsets.get(level) === offset) return;
+    this.#offsets.set(level, offset);
+    this.markChanged();
+    if (++this.#updates >= this.#parts.config.delayOffsetUpdateVersionStep) {
+      this.#updates = 0;
+      this.dataVersion.next(this.environment.clock.now());
+    }
+  }
+
+  /** Lets the file say what has been synced since the last time, and takes note of what is delivered now. */
+  #save(): void {
+    const { watermarks } = this.#parts.store;
+    if (this.#pending !== undefined && watermarks.flushed >= this.#pending.end) {
+      this.#safe = this.#pending.offsets;
+      this.#pending = undefined;
+    }
+    if (this.#pending === undefined) {
+      if (watermarks.flushed >= watermarks.wrote) this.#safe = new Map(this.#offsets);
+      else this.#pending = { offsets: new Map(this.#offsets), end: watermarks.wrote };
+    }
+    this.persistInSlices();
+    if (!sameOffsets(this.#safe, this.#offsets)) this.markChanged();
+  }
+
+  /** Wakes the sleeping levels for which something has been stored. */
+  #look(): void {
+    for (const level of this.#levels) {
+      if (level.busy || level.timer !== undefined) continue;
+      if (this.#parts.store.maxOffsetInQueue(SCHEDULE_TOPIC, level.level - 1) > level.offset) this.#run(level);
+    }
+  }
+
+  #wakeAt(level: Level, atMs: number): void {
+    if (!this.#running) return;
+    level.timer = this.environment.clock.after(Math.max(0, atMs - this.environment.clock.now()), () => {
+      level.timer = undefined;
+      this.#run(level);
+    });
+  }
+
+  /** Ends a run; the level goes on at `untilMs`, or sleeps until something is stored for it. */
+  #rest(level: Level, untilMs?: number): void {
+    level.busy = false;
+    if (untilMs !== undefined) this.#wakeAt(level, untilMs);
+  }
+
+  #fail(level: Level, error: unknown): void {
+    this.environment.logger.error(`delay level ${level.level} cannot be read (${errorText(error)}); it is tried again`);
+    this.#rest(level, this.environment.clock.now() + RETRY_MS);
+  }
+
+  /** Reads the next messages of a level and delivers those that are due. */
+  #run(level: Level): void {
+    if (!this.#running || level.busy) return;
+    level.busy = true;
+    try {
+      this.#step(level);
+    } catch (error) {
+      this.#fail(level, error);
+    }
+  }
+
+  #step(level: Level): void {
+    const { store } = this.#parts;
+    const { result } = level;
+    const again = (error?: GantryError): void => {
+      if (error !== undefined) {
+        this.#fail(level, error);
+        return;
+      }
+      level.busy = false;
+      this.#run(level);
+    };
+    const queueId = level.level - 1;
+    if (!store.select(SCHEDULE_TOPIC, queueId, level.offset, level.ask, RUN_BYTES, MATCH_ALL, result, again)) return;
+    if (result.status !== GetMessageStatus.FOUND) {
+      this.#nothingFound(level);
+      return;
+    }
+    const bytes = new Uint8Array(result.totalBytes);
+    if (!store.copyRecords(result, bytes, 0, again)) return;
+    this.#deliver(level, decodeMessages(bytes), result.nextBeginOffset);
+  }
+
+  #nothingFound(level: Level): void {
+    const { result } = level;
+    const next = result.nextBeginOffset;
+    const empty =
+      result.status === GetMessageStatus.NO_MESSAGE_IN_QUEUE ||
+      result.status === GetMessageStatus.NO_MATCHED_LOGIC_QUEUE ||
+      result.status === GetMessageStatus.OFFSET_OVERFLOW_ONE;
+    if (empty || next === level.offset) {
+      this.#rest(level);
+      return;
+    }
+    this.environment.logger.warn(
+      `delay level ${level.level}: nothing can be read at ${level.offset} (${getStatusName(result.status)}); it continues at ${next}`,
+    );
+    level.offset = next;
+    this.#setOffset(level.level, next);
+    this.#rest(level, this.environment.clock.now());
+  }
+
+  #deliver(level: Level, messages: readonly StoredMessage[], next: number): void {
+    const { store } = this.#parts;
+    const now = this.environment.clock.now();
+    let end = 0;
+    let due = 0;
+    let until = now;
+    let reached = next;
+    for (const message of messages) {
+      const dueMs = message.storeTimestamp + level.delayMs;
+      // A clock that was set back must not keep a message longer than its level says.
+      if (dueMs > now && dueMs <= now + level.delayMs) {
+        reached = message.queueOffset;
+        until = dueMs;
+        break;
+      }
+      const wrote = this.#deliverOne(level, message);
+      if (wrote < 0) {
+        reached = message.queueOffset;
+        until = now + RETRY_MS;
+        break;
+      }
+      end = Math.max(end, wrote);
+      due++;
+    }
+    level.ask = due === messages.length ? Math.min(RUN_MESSAGES, level.ask * 2) : Math.max(1, due);
+    const finish = (): void => {
+      level.offset = reached;
+      this.#setOffset(level.level, reached);
+      this.#rest(level, until);
+    };
+    if (end === 0) {
+      finish();
+      return;
+    }
+    store.whenDurable(end, true, (status, reason) => {
+      if (status === PutMessageStatus.PUT_OK) {
+        finish();
+      } else if (status === PutMessageStatus.FLUSH_DISK_TIMEOUT) {
+        this.environment.logger.warn(`delay level ${level.level} waits for its deliveries to be durable: ${reason}`);
+        this.#waitForFlush(end, finish);
+      } else {
+        this.environment.logger.warn(
+          `delay level ${level.level}: deliveries were not stored and are repeated: ${reason}`,
+        );
+        this.#rest(level, this.environment.clock.now() + RETRY_MS);
+      }
+    });
+  }
+
+  /** The records are in the log already: putting them again would deliver twice. */
+  #waitForFlush(end: number, finish: () => void): void {
+    this.environment.clock.after(RETRY_MS, () => {
+      if (!this.#running) return;
+      if (this.#parts.store.watermarks.flushed >= end) finish();
+      else this.#waitForFlush(end, finish);
+    });
+  }
+
+  /** The end of the record that was written; 0 if the message is passed over, -1 if it must be tried again. */
+  #deliverOne(level: Level, message: StoredMessage): number {
+    const topic = message.properties.get(PropertyName.REAL_TOPIC);
+    const queueId = Number(message.properties.get(PropertyName.REAL_QID));
+    const name = `delay level ${level.level}: message ${message.messageId} at ${message.queueOffset}`;
+    if (topic === undefined || !Number.isInteger(queueId) || topic === TRANS_HALF_TOPIC) {
+      this.environment.logger.error(`${name} is passed over: its real topic is ${topic}, queue ${queueId}`);
+      return 0;
+    }
+    // The stored text keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ's does.
+    const request = toPutRequest({ ...copyOf(message), topic, queueId }, this.#parts.storeHost);
+    const result = new PutResult();
+    this.#parts.store.put(request, result);
+    switch (result.status) {
+      case PutMessageStatus.PUT_OK:
+        return result.wroteOffset + result.wroteBytes;
+      case PutMessageStatus.MESSAGE_ILLEGAL:
+      case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
+        this.environment.logger.error(`${name} is passed over, ${topic} cannot take it: ${result.reason}`);
+        return 0;
+      default:
+        this.environment.logger.warn(`${name} waits: ${putStatusName(result.status)} ${result.reason}`);
+        return -1;
+    }
+  }
+}
+
+function sameOffsets(a: ReadonlyMap<number, number>, b: ReadonlyMap<number, number>): boolean {
+  if (a.size !== b.size) return false;
+  for (const [level, offset] of a) if (b.get(level) !== offset) return false;
+  return true;
+}

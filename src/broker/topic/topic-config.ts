@@ -1,0 +1,101 @@
+// RocketMQ: TopicConfig and PermName. A TopicConfig is never changed in place: an update puts a new one into the table, so that
+// whoever holds one (a connection's header template, say) sees by identity, or by the table's `version`, that it is out of date.
+
+/** Permission bits of a topic or of the whole broker. */
+export const Perm = {
+  PRIORITY: 8,
+  READ: 4,
+  WRITE: 2,
+  INHERIT: 1,
+} as const;
+
+export function isReadable(perm: number): boolean {
+  return (perm & Perm.READ) !== 0;
+}
+
+export function isWriteable(perm: number): boolean {
+  return (perm & Perm.WRITE) !== 0;
+}
+
+export function isInherited(perm: number): boolean {
+  return (perm & Perm.INHERIT) !== 0;
+}
+
+/** `topicSysFlag` bits. */
+export const TopicSysFlag = { UNIT: 1, UNIT_SUB: 2 } as const;
+
+export function buildTopicSysFlag(unit: boolean, hasUnitSub: boolean): number {
+  return (unit ? TopicSysFlag.UNIT : 0) | (hasUnitSub ? TopicSysFlag.UNIT_SUB : 0);
+}
+
+/** What may be given when a topic is made; the rest takes RocketMQ's defaults (16 queues, read and write). */
+export interface TopicConfigFields {
+  readQueueNums?: number;
+  writeQueueNums?: number;
+  perm?: number;
+  topicFilterType?: string;
+  topicSysFlag?: number;
+  order?: boolean;
+  attributes?: ReadonlyMap<string, string>;
+}
+
+const NO_ATTRIBUTES: ReadonlyMap<string, string> = new Map();
+
+export class TopicConfig {
+  readonly topicName: string;
+  /** UTF-8 of the name, as it goes into records. */
+  readonly nameBytes: Uint8Array;
+  readonly readQueueNums: number;
+  readonly writeQueueNums: number;
+  readonly perm: number;
+  /** SINGLE_TAG or MULTI_TAG. */
+  readonly topicFilterType: string;
+  readonly topicSysFlag: number;
+  readonly order: boolean;
+  /** Names without the `+` or `-` of requests. */
+  readonly attributes: ReadonlyMap<string, string>;
+
+  constructor(topicName: string, fields: TopicConfigFields = {}) {
+    this.topicName = topicName;
+    this.nameBytes = Buffer.from(topicName, 'utf8');
+    this.readQueueNums = fields.readQueueNums ?? 16;
+    this.writeQueueNums = fields.writeQueueNums ?? 16;
+    this.perm = fields.perm ?? Perm.READ | Perm.WRITE;
+    this.topicFilterType = fields.topicFilterType ?? 'SINGLE_TAG';
+    this.topicSysFlag = fields.topicSysFlag ?? 0;
+    this.order = fields.order ?? false;
+    this.attributes = fields.attributes ?? NO_ATTRIBUTES;
+  }
+
+  /** A copy with some fields replaced. */
+  with(fields: TopicConfigFields): TopicConfig {
+    return new TopicConfig(this.topicName, {
+      readQueueNums: fields.readQueueNums ?? this.readQueueNums,
+      writeQueueNums: fields.writeQueueNums ?? this.writeQueueNums,
+      perm: fields.perm ?? this.perm,
+      topicFilterType: fields.topicFilterType ?? this.topicFilterType,
+      topicSysFlag: fields.topicSysFlag ?? this.topicSysFlag,
+      order: fields.order ?? this.order,
+      attributes: fields.attributes ?? this.attributes,
+    });
+  }
+
+  equals(other: TopicConfig): boolean {
+    return (
+      this.topicName === other.topicName &&
+      this.readQueueNums === other.readQueueNums &&
+      this.writeQueueNums === other.writeQueueNums &&
+      this.perm === other.perm &&
+      this.topicFilterType === other.topicFilterType &&
+      this.topicSysFlag === other.topicSysFlag &&
+      this.order === other.order &&
+      sameAttributes(this.attributes, other.attributes)
+    );
+  }
+}
+
+function sameAttributes(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+  if (a.size !== b.size) return false;
+  for (const [name, value] of a) if (b.get(name) !== value) return false;
+  return true;
+}

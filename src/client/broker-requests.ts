@@ -1,0 +1,107 @@
+// What brokers ask of a client: to rebalance (40), to reset offsets (220), for its offsets (221) and state (307), and to consume one
+// message at once (309). Everything else is answered "not supported", as silence would cost the broker its time-out.
+// RocketMQ: ClientRemotingProcessor.
+
+import { errorText } from '../common/index.ts';
+import { decodeMessages } from '../message/index.ts';
+import {
+  parseJson,
+  type Request,
+  RequestCode,
+  type RequestHandler,
+  type Responder,
+  ResponseCode,
+  toJsonBytes,
+} from '../remoting/index.ts';
+import type { ClientInstance } from './client-instance.ts';
+import { jsonField, jsonNumber, queueEntries, queueMap } from './queue-json.ts';
+import type { MessageQueue } from './queues.ts';
+
+/** Makes the handler of a client's connections. */
+export function createBrokerRequestHandler(client: ClientInstance): RequestHandler {
+  return (request) => {
+    switch (request.code) {
+      case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+        void client.rebalanceNow();
+        return request.respond(ResponseCode.SUCCESS);
+      case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+        return resetOffsets(client, request);
+      case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+        return consumerStatus(client, request);
+      case RequestCode.GET_CONSUMER_RUNNING_INFO:
+        return runningInfo(client, request);
+      case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+        return consumeDirectly(client, request);
+      default:
+        return request.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ` request type ${request.code} not supported`);
+    }
+  };
+}
+
+function noSuchGroup(responder: Responder, group: string): void {
+  responder.respond(ResponseCode.SYSTEM_ERROR, `The Consumer Group <${group}> not exist in this consumer`);
+}
+
+function resetOffsets(client: ClientInstance, request: Request): void {
+  const group = request.header.required('group');
+  const topic = request.header.required('topic');
+  const consumer = client.consumer(group);
+  if (consumer === undefined) return noSuchGroup(request, group);
+  const offsets = parseResetBody(request.bodyCopy());
+  client.logger.info(`${request.channel.remoteAddress} resets ${offsets.length} offsets of ${group} in ${topic}`);
+  consumer.resetOffsets(topic, offsets).catch((error) => {
+    client.logger.error(`the reset of ${group} in ${topic} failed: ${errorText(error)}`);
+  });
+  request.respond(ResponseCode.SUCCESS);
+}
+
+/** `{"offsetTable":{{queue}:offset}}`, or the list form that brokers write for C++ clients. */
+export function parseResetBody(body: Uint8Array): Array<[MessageQueue, number]> {
+  if (body.length === 0) return [];
+  const table = jsonField(parseJson(body), 'offsetTable');
+  const offsets: Array<[MessageQueue, number]> = [];
+  if (Array.isArray(table)) {
+    for (const item of table) {
+      const queue = {
+        topic: String(jsonField(item, 'topic') ?? ''),
+        brokerName: String(jsonField(item, 'brokerName') ?? ''),
+        queueId: jsonNumber(jsonField(item, 'queueId'), -1),
+      };
+      const offset = jsonNumber(jsonField(item, 'offset'), -1);
+      if (queue.queueId >= 0 && offset >= 0) offsets.push([queue, offset]);
+    }
+    return offsets;
+  }
+  for (const [queue, value] of queueEntries(table)) {
+    const offset = jsonNumber(value, -1);
+    if (offset >= 0) offsets.push([queue, offset]);
+  }
+  return offsets;
+}
+
+function consumerStatus(client: ClientInstance, request: Request): void {
+  const group = request.header.required('group');
+  const consumer = client.consumer(group);
+  const offsets = consumer?.offsets(request.header.required('topic')) ?? [];
+  request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ messageQueueTable: queueMap(offsets) }));
+}
+
+function runningInfo(client: ClientInstance, request: Request): void {
+  const group = request.header.required('consumerGroup');
+  const consumer = client.consumer(group);
+  if (consumer === undefined) return noSuchGroup(request, group);
+  request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(consumer.runningInfo()));
+}
+
+function consumeDirectly(client: ClientInstance, request: Request): void {
+  const group = request.header.required('consumerGroup');
+  const message = decodeMessages(request.bodyCopy())[0];
+  if (message === undefined) return request.respond(ResponseCode.SYSTEM_ERROR, 'the body is not a message');
+  const result = client.consumer(group)?.consumeDirectly(message, request.header.get('brokerName') ?? '');
+  if (result === undefined) return noSuchGroup(request, group);
+  const responder = request.defer();
+  result.then(
+    (answer) => responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(answer)),
+    (error) => responder.respond(ResponseCode.SYSTEM_ERROR, errorText(error)),
+  );
+}

@@ -1,0 +1,219 @@
+// Hands messages to the listener, a few at a time, and deals with what it says: done, or again later. RocketMQ:
+// ConsumeMessageConcurrentlyService, with running calls instead of threads.
+
+import { type Clock, errorText, type Logger } from '../common/index.ts';
+import type { MessageModel } from './heartbeat.ts';
+import type { ReceivedMessage } from './message-types.ts';
+import type { OffsetStore } from './offset-store.ts';
+import type { ProcessQueue } from './process-queue.ts';
+import { type MessageQueue, queueText } from './queues.ts';
+
+/** What a listener says about the messages it was given. */
+export type ConsumeStatus = 'CONSUME_SUCCESS' | 'RECONSUME_LATER';
+
+/** What a listener may know and decide beside its answer. */
+export interface ConsumeContext {
+  readonly queue: MessageQueue;
+  /** Delay before the next try of a failed message: 0 (default) lets the broker choose, -1 is the dead letter topic at once, else a delay level. */
+  delayLevelWhenNextConsume: number;
+  /** With CONSUME_SUCCESS: index of the last message that is done; those behind it are tried again. Default: all are done. */
+  ackIndex: number;
+}
+
+/** Consumes messages. A rejection counts as RECONSUME_LATER. */
+export type MessageListener = (
+  messages: readonly ReceivedMessage[],
+  context: ConsumeContext,
+) => Promise<ConsumeStatus> | ConsumeStatus;
+
+/** When even sending back fails, the message is tried again here after this long. */
+const RETRY_HERE_MS = 5000;
+const MAX_EXPIRED_AT_ONCE = 16;
+
+/** What the service needs. */
+export interface ConsumeServiceOptions {
+  listener: MessageListener;
+  /** Listener calls at once. */
+  concurrency: number;
+  /** Most messages of one call. */
+  batchSize: number;
+  /** Ms after which a message that a listener still has is given to another try. */
+  consumeTimeoutMs: number;
+  group: string;
+  messageModel: MessageModel;
+  offsets: OffsetStore;
+  sendBack: (message: ReceivedMessage, delayLevel: number) => Promise<void>;
+  clock: Clock;
+  logger: Logger;
+}
+
+interface Task {
+  taken: ProcessQueue;
+  messages: ReceivedMessage[];
+}
+
+/** Runs the listener of one consumer. */
+export class ConsumeService {
+  readonly #options: ConsumeServiceOptions;
+  #waiting: Task[] = [];
+  /** Tasks of `#waiting` before this one are taken. */
+  #next = 0;
+  #running = 0;
+  #stopped = false;
+  #idle: Array<() => void> = [];
+  readonly #stats = new Map<string, { ok: number; failed: number }>();
+
+  constructor(options: ConsumeServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Messages consumed with success and failed, by topic. */
+  get stats(): ReadonlyMap<string, { ok: number; failed: number }> {
+    return this.#stats;
+  }
+
+  /** Takes messages of a queue in hand; they must be in it already. */
+  submit(taken: ProcessQueue, messages: readonly ReceivedMessage[]): void {
+    const size = this.#options.batchSize;
+    for (let at = 0; at < messages.length; at += size) {
+      this.#waiting.push({ taken, messages: messages.slice(at, at + size) });
+    }
+    this.#pump();
+  }
+
+  /** No listener call begins any more; resolves when those that run have ended. */
+  stop(): Promise<void> {
+    this.#stopped = true;
+    this.#waiting = [];
+    this.#next = 0;
+    if (this.#running === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Calls the listener with messages outside of any queue (request 309). Rejects with what it throws. */
+  async consumeDirectly(messages: ReceivedMessage[], queue: MessageQueue): Promise<ConsumeStatus | undefined> {
+    return await this.#options.listener(messages, newContext(queue));
+  }
+
+  /** Gives up on listeners that have had a message for longer than the time-out: it goes back to the broker, and the queue moves on. */
+  async sendBackExpired(queues: Iterable<ProcessQueue>): Promise<void> {
+    const { clock, logger, consumeTimeoutMs, group, offsets } = this.#options;
+    const deadline = clock.now() - consumeTimeoutMs;
+    for (const taken of queues) {
+      for (const message of taken.expired(deadline, MAX_EXPIRED_AT_ONCE)) {
+        try {
+          await this.#options.sendBack(message, 3);
+          logger.warn(
+            `${group}: message ${message.msgId} was not consumed within ${consumeTimeoutMs} ms and goes back`,
+          );
+          if (!taken.has(message)) continue;
+          this.#commit(taken, taken.remove([message]));
+        } catch (error) {
+          logger.error(`${group}: message ${message.msgId} timed out and could not be sent back: ${errorText(error)}`);
+        }
+      }
+      if (!taken.dropped) await offsets.persist([taken.queue], false);
+    }
+  }
+
+  #pump(): void {
+    while (!this.#stopped && this.#running < this.#options.concurrency && this.#next < this.#waiting.length) {
+      const task = this.#waiting[this.#next++]!;
+      if (this.#next >= 1024 || this.#next === this.#waiting.length) {
+        this.#waiting = this.#waiting.slice(this.#next);
+        this.#next = 0;
+      }
+      if (task.taken.dropped) continue;
+      this.#running++;
+      void this.#run(task).finally(() => {
+        this.#running--;
+        this.#pump();
+        if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      });
+    }
+  }
+
+  async #run({ taken, messages }: Task): Promise<void> {
+    const { listener, group, logger, clock } = this.#options;
+    const context = newContext(taken.queue);
+    const now = clock.now();
+    for (const message of messages) taken.started(message, now);
+    let status: ConsumeStatus | undefined;
+    try {
+      status = await listener(messages, context);
+      if (status !== 'CONSUME_SUCCESS' && status !== 'RECONSUME_LATER') {
+        logger.warn(`${group}: the listener answered ${String(status)}, which counts as RECONSUME_LATER`);
+      }
+    } catch (error) {
+      logger.warn(
+        `${group}: the listener failed on ${messages[0]!.msgId} of ${queueText(taken.queue)}: ${errorText(error)}`,
+      );
+    }
+    // The queue went to another member meanwhile, which starts from the saved offset: the result here counts no more.
+    if (taken.dropped) return;
+    await this.#finish(taken, messages, status === 'CONSUME_SUCCESS' ? context.ackIndex : -1, context);
+  }
+
+  async #finish(
+    taken: ProcessQueue,
+    messages: ReceivedMessage[],
+    ackIndex: number,
+    context: ConsumeContext,
+  ): Promise<void> {
+    const done = messages.slice(0, Math.min(Math.max(ackIndex, -1), messages.length - 1) + 1);
+    const failed = messages.slice(done.length);
+    this.#count(taken.queue.topic, done.length, failed.length);
+    const again = failed.length === 0 ? [] : await this.#handleFailed(taken, failed, context);
+    const finished = again.length === 0 ? messages : messages.filter((message) => !again.includes(message));
+    this.#commit(taken, taken.remove(finished));
+    if (again.length === 0) return;
+    this.#options.clock.after(RETRY_HERE_MS, () => {
+      if (!this.#stopped && !taken.dropped) this.submit(taken, again);
+    });
+  }
+
+  /** Sends failed messages back; answers those that have to be tried again here. */
+  async #handleFailed(
+    taken: ProcessQueue,
+    failed: readonly ReceivedMessage[],
+    context: ConsumeContext,
+  ): Promise<ReceivedMessage[]> {
+    const { messageModel, group, logger } = this.#options;
+    const again: ReceivedMessage[] = [];
+    for (const message of failed) {
+      if (messageModel === 'BROADCASTING') {
+        logger.warn(`${group}: message ${message.msgId} failed and is dropped: there is no retry in broadcast mode`);
+        continue;
+      }
+      // It timed out and went back already.
+      if (!taken.has(message)) continue;
+      try {
+        await this.#options.sendBack(message, context.delayLevelWhenNextConsume);
+      } catch (error) {
+        logger.error(
+          `${group}: message ${message.msgId} could not be sent back, it is tried again here: ${errorText(error)}`,
+        );
+        message.countRetryHere();
+        again.push(message);
+      }
+    }
+    return again;
+  }
+
+  #commit(taken: ProcessQueue, offset: number): void {
+    if (offset >= 0 && !taken.dropped) this.#options.offsets.update(taken.queue, offset, true);
+  }
+
+  #count(topic: string, ok: number, failed: number): void {
+    const stats = this.#stats.get(topic);
+    if (stats === undefined) this.#stats.set(topic, { ok, failed });
+    else {
+      stats.ok += ok;
+      stats.failed += failed;
+    }
+  }
+}
+
+function newContext(queue: MessageQueue): ConsumeContext {
+  return { queue, delayLevelWhenNextConsume: 0, ackIndex: Number.MAX_SAFE_INTEGER };
+}

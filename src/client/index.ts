@@ -1,0 +1,29 @@
+export {
+  AdminClient,
+  type AdminClientOptions,
+  type QueryOptions,
+  type Target,
+  type TopicSettings,
+} from './admin-client.ts';
+export type { ClusterInfo, ConsumerConnection, ConsumerProgress, QueueProgress, QueueStats } from './admin-types.ts';
+export { allocateAveragely } from './allocate-averagely.ts';
+export { BrokerError } from './client-errors.ts';
+export { ClientInstance } from './client-instance.ts';
+export type { ClientOptions } from './client-options.ts';
+export type { ConsumeContext, ConsumeStatus, MessageListener } from './consume-service.ts';
+export type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
+export type { Boundary } from './initial-offset.ts';
+export { type Message, ReceivedMessage, type SendResult, type SendStatus } from './message-types.ts';
+export {
+  type BatchSendResult,
+  Producer,
+  type ProducerOptions,
+  type SendOptions,
+  selectByShardingKey,
+} from './producer.ts';
+export { PullConsumer, type PullConsumerOptions } from './pull-consumer.ts';
+export type { PullLimits } from './pull-loop.ts';
+export { PushConsumer, type PushConsumerOptions } from './push-consumer.ts';
+export type { MessageQueue } from './queues.ts';
+export type { BrokerData, QueueData, TopicRoute } from './route.ts';
+export { stderrLogger } from './stderr-logger.ts';

@@ -1,0 +1,126 @@
+// A consumer that calls a listener for each message: it shares the queues of its topics with the other members of its group, or reads all
+// of them in broadcast mode. This file is what callers see; push-member.ts does the work. RocketMQ: DefaultMQPushConsumer.
+
+import { GantryError } from '../common/index.ts';
+import { ClientInstance } from './client-instance.ts';
+import type { ClientOptions } from './client-options.ts';
+import type { MessageListener } from './consume-service.ts';
+import type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
+import type { PullLimits } from './pull-loop.ts';
+import { PushMember } from './push-member.ts';
+import type { MessageQueue } from './queues.ts';
+import { checkGroup } from './validators.ts';
+
+/** Settings of a PushConsumer. */
+export interface PushConsumerOptions extends ClientOptions, PullLimits {
+  /** The consumer group; members of one group must subscribe to the same topics and tags. */
+  group: string;
+  /** Called for each message (or batch). */
+  listener: MessageListener;
+  /** Default CLUSTERING: the members share the messages. BROADCASTING: each gets all, and there are no retries. */
+  messageModel?: MessageModel;
+  /** Where the group begins in a queue without an offset. Default CONSUME_FROM_LAST_OFFSET. */
+  consumeFromWhere?: ConsumeFromWhere;
+  /** For CONSUME_FROM_TIMESTAMP: ms since the Unix epoch. Default: half an hour before the consumer was made. */
+  consumeTimestamp?: number;
+  /** Listener calls at once. Default 20. */
+  concurrency?: number;
+  /** Most messages of one listener call. Default 1. */
+  consumeMessageBatchMaxSize?: number;
+  /** Tries before a message goes to the dead letter topic. Default -1: 16. */
+  maxReconsumeTimes?: number;
+  /** Minutes after which a listener that still has a message is given up and the message goes to another try. Default 15. */
+  consumeTimeoutMinutes?: number;
+  /** Ms that `close` waits for running listeners. Default 10000. */
+  closeTimeoutMs?: number;
+  /** A shared instance; then all ClientOptions here are ignored. */
+  client?: ClientInstance;
+}
+
+/**
+ * Consumes topics with a listener.
+ *
+ * @example
+ * const consumer = new PushConsumer({
+ *   namesrvAddr: '127.0.0.1:9876',
+ *   group: 'GID_orders',
+ *   listener: async (messages) => {
+ *     for (const message of messages) console.log(message.text());
+ *     return 'CONSUME_SUCCESS';
+ *   },
+ * });
+ * consumer.subscribe('orders', 'paid || shipped');
+ * await consumer.start();
+ */
+export class PushConsumer {
+  readonly group: string;
+  readonly #client: ClientInstance;
+  readonly #member: PushMember;
+  #closing: Promise<void> | undefined;
+
+  /** @throws GantryError CONFIG_VALUE */
+  constructor(options: PushConsumerOptions) {
+    checkGroup(options.group);
+    for (const name of ['concurrency', 'consumeMessageBatchMaxSize', 'consumeTimeoutMinutes'] as const) {
+      const value = options[name];
+      if (value !== undefined && !(Number.isInteger(value) && value >= 1)) {
+        throw new GantryError('CONFIG_VALUE', `${name} is ${value}; it must be a whole number, at least 1`);
+      }
+    }
+    this.group = options.group;
+    // RocketMQ: only clustering consumers replace the instance name DEFAULT, as local offsets are found again under it.
+    const defaults = options.messageModel === 'BROADCASTING' ? { instanceName: 'DEFAULT' } : {};
+    this.#client = options.client ?? new ClientInstance(options, defaults);
+    this.#member = new PushMember(this.#client, options);
+  }
+
+  /** The instance behind this consumer: its `clientId` is what brokers list. */
+  get client(): ClientInstance {
+    return this.#client;
+  }
+
+  /** The queues that are being consumed now. */
+  get assignment(): MessageQueue[] {
+    return this.#member.assignment();
+  }
+
+  /**
+   * Adds or replaces a topic of the subscription; also while running. `expression` is `*` (default) or tags: `TagA || TagB`.
+   * @throws GantryError CONFIG_VALUE, MESSAGE (illegal topic), CLIENT_STATE after `close`
+   */
+  subscribe(topic: string, expression = '*'): void {
+    this.#member.subscribe(topic, expression);
+  }
+
+  /** Takes a topic out of the subscription; its queues are given away at once. */
+  unsubscribe(topic: string): void {
+    this.#member.unsubscribe(topic);
+  }
+
+  /**
+   * Starts to consume. Resolves after the first round of sharing out queues; brokers that are away then are found later.
+   * @throws GantryError CLIENT_STATE when started before, or when the instance has a consumer of this group already
+   */
+  async start(): Promise<void> {
+    await this.#member.start();
+  }
+
+  /** Stops pulling; messages in hand are still consumed. */
+  pause(): void {
+    this.#member.setPaused(true);
+  }
+
+  /** Pulls again after `pause`. */
+  resume(): void {
+    this.#member.setPaused(false);
+  }
+
+  /**
+   * Stops: no new listener calls, waits for those that run (at most closeTimeoutMs), saves offsets and tells the brokers, so that other
+   * members take over at once. May be called twice.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#member.close();
+    return this.#closing;
+  }
+}

@@ -1,0 +1,268 @@
+// The push consumer as its instance, its rebalancer and its pull loops see it. RocketMQ: DefaultMQPushConsumerImpl.
+//
+// One queue's way:   rebalance takes it -> offset from the store -> pull loop -> ProcessQueue -> listener -> commit the lowest offset
+//                    that is not consumed: every 5 s, when the queue is given away, and at close
+
+import { type Clock, errorText, GantryError, type Timer } from '../common/index.ts';
+import type { StoredMessage } from '../message/index.ts';
+import { BrokerOffsetStore } from './broker-offset-store.ts';
+import type { ClientInstance } from './client-instance.ts';
+import { ConsumeService, type ConsumeStatus } from './consume-service.ts';
+import { consumerRunningInfo } from './consumer-running-info.ts';
+import type { GroupConsumer } from './group-consumer.ts';
+import type { ConsumeFromWhere, ConsumerData, MessageModel } from './heartbeat.ts';
+import { initialOffset } from './initial-offset.ts';
+import { LocalOffsetStore } from './local-offset-store.ts';
+import { ReceivedMessage } from './message-types.ts';
+import type { OffsetStore } from './offset-store.ts';
+import type { ProcessQueue } from './process-queue.ts';
+import { originalTopic, PullLoop, type PullLoopOwner } from './pull-loop.ts';
+import type { PushConsumerOptions } from './push-consumer.ts';
+import type { MessageQueue } from './queues.ts';
+import { type RebalanceOwner, Rebalancer } from './rebalancer.ts';
+import { retryTopic, SendBack } from './send-back.ts';
+import type { SubscriptionData } from './subscription.ts';
+import { Subscriptions } from './subscriptions.ts';
+import { Waiter } from './waiter.ts';
+
+const HALF_HOUR_MS = 1_800_000;
+const MINUTE_MS = 60_000;
+/** RocketMQ: what -1 means for a concurrent consumer. */
+const DEFAULT_MAX_RECONSUME_TIMES = 16;
+
+/** The working half of a PushConsumer. */
+export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner {
+  readonly group: string;
+  readonly messageModel: MessageModel;
+  readonly #client: ClientInstance;
+  readonly #clock: Clock;
+  readonly #from: ConsumeFromWhere;
+  readonly #timestamp: number;
+  readonly #concurrency: number;
+  readonly #closeTimeoutMs: number;
+  readonly #consumeTimeoutMs: number;
+  readonly #subscriptions: Subscriptions;
+  readonly #offsets: OffsetStore;
+  readonly #rebalancer: Rebalancer;
+  readonly #waiter: Waiter;
+  readonly #pullLoop: PullLoop;
+  readonly #consume: ConsumeService;
+  #state: 'created' | 'running' | 'closed' = 'created';
+  #paused = false;
+  #startedAt = 0;
+  #expiryTimer: Timer | undefined;
+
+  constructor(client: ClientInstance, options: PushConsumerOptions) {
+    const { clock, logger, settings, clientId } = client;
+    this.group = options.group;
+    this.messageModel = options.messageModel ?? 'CLUSTERING';
+    this.#client = client;
+    this.#clock = clock;
+    this.#from = options.consumeFromWhere ?? 'CONSUME_FROM_LAST_OFFSET';
+    this.#timestamp = options.consumeTimestamp ?? clock.now() - HALF_HOUR_MS;
+    this.#concurrency = options.concurrency ?? 20;
+    this.#closeTimeoutMs = options.closeTimeoutMs ?? 10_000;
+    this.#consumeTimeoutMs = (options.consumeTimeoutMinutes ?? 15) * MINUTE_MS;
+    this.#subscriptions = new Subscriptions(clock);
+    this.#offsets =
+      this.messageModel === 'BROADCASTING'
+        ? new LocalOffsetStore(settings.fs, logger, `${settings.localOffsetStoreDir}/${clientId}/${this.group}`)
+        : new BrokerOffsetStore(client, this.group);
+    this.#rebalancer = new Rebalancer(client, this);
+    this.#waiter = new Waiter(clock);
+    this.#pullLoop = new PullLoop(client, this, this.#waiter, { ...options, withSubscription: false });
+    const times = options.maxReconsumeTimes ?? -1;
+    const sendBack = new SendBack(client, this.group, times < 0 ? DEFAULT_MAX_RECONSUME_TIMES : times);
+    this.#consume = new ConsumeService({
+      listener: options.listener,
+      concurrency: this.#concurrency,
+      batchSize: options.consumeMessageBatchMaxSize ?? 1,
+      consumeTimeoutMs: this.#consumeTimeoutMs,
+      group: this.group,
+      messageModel: this.messageModel,
+      offsets: this.#offsets,
+      sendBack: (message, delayLevel) => sendBack.sendBack(message, delayLevel),
+      clock,
+      logger,
+    });
+  }
+
+  assignment(): MessageQueue[] {
+    return this.#rebalancer.queues().map((taken) => taken.queue);
+  }
+
+  subscribe(topic: string, expression: string): void {
+    if (this.#state === 'closed') throw new GantryError('CLIENT_STATE', 'the consumer is closed');
+    this.#subscriptions.set(topic, expression);
+    if (this.#state === 'running') void this.#subscriptionChanged();
+  }
+
+  unsubscribe(topic: string): void {
+    if (this.#subscriptions.delete(topic) && this.#state === 'running') void this.#subscriptionChanged();
+  }
+
+  setPaused(paused: boolean): void {
+    this.#paused = paused;
+  }
+
+  async start(): Promise<void> {
+    if (this.#state !== 'created') throw new GantryError('CLIENT_STATE', `the consumer is ${this.#state}`);
+    this.#client.addConsumer(this);
+    this.#state = 'running';
+    this.#startedAt = this.#clock.now();
+    if (this.messageModel === 'CLUSTERING') this.#subscriptions.set(retryTopic(this.group), '*');
+    this.#client.acquire();
+    this.#expiryTimer = this.#clock.every(
+      this.#consumeTimeoutMs,
+      () => void this.#consume.sendBackExpired(this.#rebalancer.queues()),
+    );
+    await this.#subscriptionChanged();
+  }
+
+  async close(): Promise<void> {
+    const wasRunning = this.#state === 'running';
+    this.#state = 'closed';
+    this.#waiter.wakeAll();
+    this.#expiryTimer?.cancel();
+    if (!wasRunning) return;
+    const inTime = await this.#waiter.race(this.#consume.stop(), this.#closeTimeoutMs);
+    if (!inTime) this.#client.logger.warn(`${this.group}: some listeners still run; their messages will come again`);
+    await this.persistOffsets(true);
+    this.#rebalancer.dropAll();
+    await this.#client.removeConsumer(this.group);
+    this.#client.release();
+  }
+
+  topics(): Iterable<string> {
+    return this.#subscriptions.topics();
+  }
+
+  heartbeatData(): ConsumerData {
+    return {
+      groupName: this.group,
+      consumeType: 'CONSUME_PASSIVELY',
+      messageModel: this.messageModel,
+      consumeFromWhere: this.#from,
+      unitMode: false,
+      subscriptionDataSet: this.#subscriptions.list(),
+    };
+  }
+
+  async rebalance(): Promise<boolean> {
+    if (!this.isRunning() || this.#paused) return true;
+    return this.#rebalancer.rebalance();
+  }
+
+  initialOffset(queue: MessageQueue): Promise<number> {
+    this.#offsets.remove(queue);
+    return initialOffset(this.#client, this.#offsets, queue, this.#from, this.#timestamp);
+  }
+
+  async queueRemoved(taken: ProcessQueue): Promise<void> {
+    await this.#offsets.persist([taken.queue], true);
+    this.#offsets.remove(taken.queue);
+  }
+
+  async queuesChanged(topic: string): Promise<void> {
+    this.#subscriptions.renew(topic);
+    await this.#client.heartbeatAll();
+  }
+
+  queueAdded(taken: ProcessQueue): void {
+    void this.#pullLoop.run(taken);
+  }
+
+  isRunning(): boolean {
+    return this.#state === 'running';
+  }
+
+  isPaused(): boolean {
+    return this.#paused;
+  }
+
+  subscription(topic: string): SubscriptionData | undefined {
+    return this.#subscriptions.get(topic);
+  }
+
+  commitOffset(taken: ProcessQueue): number | undefined {
+    const offset = this.messageModel === 'CLUSTERING' ? this.#offsets.peek(taken.queue) : undefined;
+    return offset === undefined || offset <= 0 ? undefined : offset;
+  }
+
+  deliver(taken: ProcessQueue, messages: readonly ReceivedMessage[]): void {
+    this.#consume.submit(taken, messages);
+  }
+
+  caughtUp(taken: ProcessQueue): void {
+    this.#offsets.update(taken.queue, taken.nextOffset, true);
+  }
+
+  async moved(taken: ProcessQueue, offset: number): Promise<void> {
+    await this.#moveTo(taken, offset);
+    void this.#client.rebalanceNow();
+  }
+
+  async persistOffsets(confirm: boolean): Promise<void> {
+    await this.#offsets.persist(this.assignment(), confirm);
+  }
+
+  async resetOffsets(topic: string, offsets: Array<[MessageQueue, number]>): Promise<void> {
+    await Promise.all(
+      offsets.map(async ([queue, offset]) => {
+        const taken = queue.topic === topic ? this.#rebalancer.get(queue) : undefined;
+        if (taken !== undefined && !taken.dropped) await this.#moveTo(taken, offset);
+      }),
+    );
+    await this.#client.rebalanceNow();
+  }
+
+  offsets(topic: string): Array<[MessageQueue, number]> {
+    return this.#offsets.entries(topic);
+  }
+
+  runningInfo(): object {
+    return consumerRunningInfo({
+      client: this.#client,
+      consumeType: 'CONSUME_PASSIVELY',
+      concurrency: this.#concurrency,
+      startedAt: this.#startedAt,
+      subscriptions: this.#subscriptions.list(),
+      queues: this.#rebalancer.queues(),
+      committed: (queue) => this.#offsets.peek(queue) ?? -1,
+      consumed: this.#consume.stats,
+    });
+  }
+
+  async consumeDirectly(stored: StoredMessage, brokerName: string): Promise<object> {
+    const queue = { topic: stored.topic, brokerName, queueId: stored.queueId };
+    const topic = originalTopic(stored);
+    const message = new ReceivedMessage(stored, topic === undefined ? { queue } : { queue, topic });
+    const begin = this.#clock.monotonic();
+    let consumeResult = 'CR_RETURN_NULL';
+    let remark: string | undefined;
+    try {
+      const status: ConsumeStatus | undefined = await this.#consume.consumeDirectly([message], queue);
+      if (status === 'CONSUME_SUCCESS') consumeResult = 'CR_SUCCESS';
+      else if (status === 'RECONSUME_LATER') consumeResult = 'CR_LATER';
+    } catch (error) {
+      consumeResult = 'CR_THROW_EXCEPTION';
+      remark = errorText(error);
+    }
+    const spentTimeMills = Math.round(this.#clock.monotonic() - begin);
+    return { autoCommit: true, consumeResult, order: false, remark, spentTimeMills };
+  }
+
+  async #subscriptionChanged(): Promise<void> {
+    await Promise.all(this.#subscriptions.topics().map((topic) => this.#client.routes.refresh(topic)));
+    await this.#client.heartbeatAll();
+    await this.#client.rebalanceNow();
+  }
+
+  /** Ends work on a queue and saves an offset, from which the next round starts it anew. Listeners that end late change nothing. */
+  async #moveTo(taken: ProcessQueue, offset: number): Promise<void> {
+    taken.dropped = true;
+    taken.clear();
+    this.#offsets.updateAndFreeze(taken.queue, offset);
+    await this.#rebalancer.drop(taken);
+  }
+}

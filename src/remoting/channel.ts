@@ -1,0 +1,561 @@
+// A connection of either side. Input: the socket's chunk is cut into frames that are handled where they lie; a connection gets one
+// chunk and a bounded number of frames a turn. Output: all frames of a turn gather in one buffer and leave in one write. The peer's
+// answers to our own requests come in between and are matched by `opaque`.
+
+import type { Socket } from 'node:net';
+import { assert, errorText, GantryError, type Timer } from '../common/index.ts';
+import { addressText, hostBytes, plainIp } from './address.ts';
+import { encodeBinaryHeader } from './binary-header.ts';
+import { FLAG_ONEWAY, FLAG_RESPONSE, LANGUAGE_NAMES, LanguageCode, SerializeType } from './codes.ts';
+import { CHUNK_BYTES, type ConnectionHub, type HubMember } from './connection-hub.ts';
+import { decodeFrame } from './frame.ts';
+import { FrameReader, type FrameSink } from './frame-reader.ts';
+import { FrameWriter } from './frame-writer.ts';
+import type { HeaderView } from './header-view.ts';
+import type { Preamble } from './preamble.ts';
+import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
+
+/** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
+const COPY_LIMIT = 32 * 1024;
+
+/** Gets each request frame of a channel; the body is `buffer[bodyStart, end)`. */
+export type FrameHandler = (
+  channel: SocketChannel,
+  header: HeaderView,
+  buffer: Buffer,
+  bodyStart: number,
+  end: number,
+) => void;
+
+interface PendingCall {
+  code: number;
+  done: ResponseCallback;
+  timer: Timer;
+}
+
+export interface ChannelOptions {
+  hub: ConnectionHub;
+  socket: Socket;
+  handler: FrameHandler;
+  /** Looks at the first bytes of an accepted connection. */
+  preamble?: Preamble | undefined;
+  /** How the headers of our own requests are encoded. Default JSON. */
+  serializeType?: SerializeType;
+}
+
+export class SocketChannel implements Channel, HubMember {
+  readonly id: number;
+  readonly localAddress: string;
+  /** LanguageCode number of the last request frame. */
+  languageCode: number = LanguageCode.JAVA;
+  version = 0;
+  readonly #hub: ConnectionHub;
+  readonly #socket: Socket;
+  readonly #handler: FrameHandler;
+  readonly #reader: FrameReader;
+  readonly #writer: FrameWriter;
+  readonly #serializeType: SerializeType;
+  #remoteAddress: string;
+  #remoteHost: Uint8Array;
+  #preamble: Preamble | undefined;
+
+  #open = true;
+  #gone = false;
+  /** The peer has sent its last byte. */
+  #inputEnded = false;
+  /** Input is thrown away: the connection is being ended. */
+  #deaf = false;
+  /** The socket ends once the output has been written. */
+  #endAfterFlush = false;
+  #reading = true;
+  /** Bytes that were read and wait for the connection's next turn. */
+  #backlog: Buffer | undefined;
+  #backlogAt = 0;
+  #inputQueued = false;
+  #frames = 0;
+
+  /** Output that does not lie in the writer's buffer, in order, before what does. */
+  #pieces: Uint8Array[] = [];
+  #piecesBytes = 0;
+  #slabs: Buffer[] = [];
+  #outputQueued = false;
+  #unsent = 0;
+  #throttled = false;
+  #queueSize = 0;
+  #progressAt: number;
+  #activeAt: number;
+
+  inFlight = 0;
+  readonly #calls = new Map<number, PendingCall>();
+  #opaque = 0;
+  readonly #closeListeners: Array<() => void> = [];
+  readonly #sink: FrameSink = (buffer, start, end) => this.#frame(buffer, start, end);
+
+  constructor(options: ChannelOptions) {
+    const { hub, socket } = options;
+    this.#hub = hub;
+    this.#socket = socket;
+    this.#handler = options.handler;
+    this.#preamble = options.preamble;
+    this.#serializeType = options.serializeType ?? SerializeType.JSON;
+    this.#reader = new FrameReader(hub.limits.frameLimit);
+    this.#writer = new FrameWriter(hub.slabs);
+    const ip = plainIp(socket.remoteAddress ?? '0.0.0.0');
+    this.#remoteAddress = addressText(ip, socket.remotePort ?? 0);
+    this.#remoteHost = hostBytes(ip, socket.remotePort ?? 0);
+    this.localAddress = addressText(plainIp(socket.localAddress ?? '0.0.0.0'), socket.localPort ?? 0);
+    this.#activeAt = hub.clock.now();
+    this.#progressAt = this.#activeAt;
+    this.id = hub.add(this);
+    socket.setNoDelay(true);
+    socket.on('end', () => this.#onEnd());
+    socket.on('error', (error) => this.#onError(error));
+    socket.on('close', () => this.#onSocketClose());
+  }
+
+  get remoteAddress(): string {
+    return this.#remoteAddress;
+  }
+
+  get remoteHost(): Uint8Array {
+    return this.#remoteHost;
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  get language(): string {
+    return LANGUAGE_NAMES[this.languageCode] ?? 'OTHER';
+  }
+
+  get unsentBytes(): number {
+    return this.#unsent + this.#piecesBytes + this.#writer.length;
+  }
+
+  /** Output of this turn, for whole frames. */
+  get output(): FrameWriter {
+    this.#queueOutput();
+    return this.#writer;
+  }
+
+  // Input
+
+  /** Takes bytes that the socket has read; false if it should read no more for now. */
+  input(buffer: Buffer, length: number): boolean {
+    if (this.#deaf || !this.#open) return true;
+    this.#hub.wake();
+    this.#activeAt = this.#hub.now;
+    this.#frames = 0;
+    if (this.#backlog !== undefined) {
+      this.#backlog = Buffer.concat([this.#backlog.subarray(this.#backlogAt), buffer.subarray(0, length)]);
+      this.#backlogAt = 0;
+      return false;
+    }
+    if (this.#preamble !== undefined) return this.#firstInput(buffer, length);
+    this.#consume(buffer, 0, length);
+    if (length >= CHUNK_BYTES) this.#queueInput();
+    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    return this.#reading;
+  }
+
+  /** The share of a new turn: first what was left of the last chunk, then the socket again. */
+  continueInput(): void {
+    this.#inputQueued = false;
+    if (!this.#open || this.#throttled) return;
+    this.#frames = 0;
+    if (this.#backlog !== undefined) {
+      const backlog = this.#backlog;
+      const at = this.#backlogAt;
+      this.#backlog = undefined;
+      this.#consume(backlog, at, backlog.length);
+      if (this.#backlog !== undefined || this.#throttled || !this.#open) return;
+    }
+    if (this.#inputEnded) this.#endInput();
+    else this.#resumeReading();
+  }
+
+  #firstInput(buffer: Buffer, length: number): boolean {
+    const preamble = this.#preamble!;
+    try {
+      const bytes = preamble.take(buffer.subarray(0, length));
+      if (bytes === undefined) return true;
+      this.#preamble = undefined;
+      if (preamble.peer !== undefined) {
+        this.#remoteAddress = addressText(preamble.peer.ip, preamble.peer.port);
+        this.#remoteHost = hostBytes(preamble.peer.ip, preamble.peer.port);
+      }
+      if (bytes.length > 0) this.#consume(bytes, 0, bytes.length);
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      this.#fault(error.message);
+    }
+    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    return this.#reading;
+  }
+
+  #consume(buffer: Buffer, start: number, end: number): void {
+    let stopped: number;
+    try {
+      stopped = this.#reader.read(buffer, start, end, this.#sink);
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      this.#fault(error.message);
+      return;
+    }
+    if (!this.#open) return;
+    if (stopped < end) {
+      if (buffer === this.#hub.chunk) {
+        this.#backlog = Buffer.from(buffer.subarray(stopped, end));
+        this.#backlogAt = 0;
+      } else {
+        this.#backlog = buffer;
+        this.#backlogAt = stopped;
+      }
+      if (!this.#throttled) this.#queueInput();
+    }
+  }
+
+  /** Handles one frame; false if the next one must wait. */
+  #frame(buffer: Buffer, start: number, end: number): boolean {
+    const { header, limits } = this.#hub;
+    const bodyStart = decodeFrame(buffer, start, end, header);
+    if ((header.flag & FLAG_RESPONSE) !== 0) {
+      this.#onResponse(header, buffer, bodyStart, end);
+    } else {
+      this.languageCode = header.languageCode;
+      this.version = header.version;
+      this.#handler(this, header, buffer, bodyStart, end);
+    }
+    header.release();
+    if (this.#unsent + this.#piecesBytes + this.#writer.length > limits.unsentLimit) this.#throttled = true;
+    return ++this.#frames < limits.turnMessages && !this.#throttled && this.#open && !this.#deaf;
+  }
+
+  #queueInput(): void {
+    if (this.#inputQueued) return;
+    this.#inputQueued = true;
+    this.#hub.queueInput(this);
+  }
+
+  #resumeReading(): void {
+    if (this.#reading || !this.#open) return;
+    this.#reading = true;
+    this.#socket.resume();
+  }
+
+  #onEnd(): void {
+    this.#inputEnded = true;
+    if (!this.#open) return;
+    if (this.#backlog === undefined && !this.#throttled) this.#endInput();
+  }
+
+  /** All that the peer sent has been handled: what this turn answers still goes out. */
+  #endInput(): void {
+    const carried = this.#preamble?.carried ?? this.#reader.carried;
+    if (carried > 0) {
+      const expected = this.#reader.expected;
+      this.#fault(`it ended in the middle of a frame, after ${carried} ${expected > 0 ? `of ${expected} ` : ''}bytes`);
+      return;
+    }
+    this.#endAfterFlush = true;
+    this.#queueOutput();
+  }
+
+  // Output
+
+  send(bytes: Uint8Array, answered = 0): void {
+    this.inFlight -= answered;
+    if (!this.#open) return;
+    if (bytes.length <= COPY_LIMIT) {
+      this.#writer.body(bytes);
+      this.#queueOutput();
+    } else {
+      this.#sendPiece(bytes);
+    }
+  }
+
+  drop(count: number): void {
+    this.inFlight -= count;
+  }
+
+  /** Sends one response frame. */
+  respond(
+    code: number,
+    opaque: number,
+    remark: string | null | undefined,
+    ext: ExtFields | null | undefined,
+    body: Uint8Array | null | undefined,
+  ): void {
+    if (!this.#open) return;
+    const writer = this.#writer;
+    writer.begin(code, opaque);
+    if (ext) writer.fields(ext);
+    writer.endHeader(remark);
+    this.#endFrame(body);
+  }
+
+  /** Ends the writer's frame with this body. */
+  #endFrame(body: Uint8Array | null | undefined): void {
+    const writer = this.#writer;
+    if (body && body.length > COPY_LIMIT) {
+      writer.endFrame(body.length);
+      this.#sendPiece(body);
+      return;
+    }
+    if (body) writer.body(body);
+    writer.endFrame();
+    this.#queueOutput();
+  }
+
+  /** Appends long bytes behind what has been written. */
+  #sendPiece(bytes: Uint8Array): void {
+    this.#sealWriter();
+    this.#pieces.push(bytes);
+    this.#piecesBytes += bytes.length;
+    this.#queueOutput();
+  }
+
+  #sealWriter(): void {
+    if (this.#writer.length === 0) return;
+    const { bytes, slab } = this.#writer.take();
+    this.#pieces.push(bytes);
+    this.#slabs.push(slab);
+    this.#piecesBytes += bytes.length;
+  }
+
+  #queueOutput(): void {
+    if (this.#outputQueued || this.#gone) return;
+    this.#outputQueued = true;
+    this.#hub.queueOutput(this);
+  }
+
+  /** Writes the turn's output in one piece. */
+  flush(): void {
+    this.#outputQueued = false;
+    assert(!this.#writer.isOpen, 'a frame is left unfinished at the end of a turn');
+    this.#sealWriter();
+    const pieces = this.#pieces;
+    if (pieces.length > 0) {
+      const slabs = this.#slabs;
+      const bytes = this.#piecesBytes;
+      this.#pieces = [];
+      this.#slabs = [];
+      this.#piecesBytes = 0;
+      if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
+      else this.#write(pieces, slabs, bytes);
+    }
+    if (this.#endAfterFlush && !this.#gone) this.#socket.end();
+  }
+
+  #write(pieces: Uint8Array[], slabs: Buffer[], bytes: number): void {
+    const socket = this.#socket;
+    if (this.#unsent === 0) this.#progressAt = this.#hub.now;
+    this.#unsent += bytes;
+    this.#activeAt = this.#hub.now;
+    const last = pieces.length - 1;
+    if (last > 0) socket.cork();
+    for (let i = 0; i < last; i++) socket.write(pieces[i]!);
+    socket.write(pieces[last]!, () => this.#onWritten(slabs, bytes));
+    if (last > 0) socket.uncork();
+    if (this.#unsent > this.#hub.limits.unsentLimit) this.#throttle();
+  }
+
+  /** The peer's side has taken the bytes, or never will. */
+  #onWritten(slabs: Buffer[], bytes: number): void {
+    this.#recycle(slabs);
+    this.#unsent -= bytes;
+    this.#progressAt = this.#hub.now;
+    if (this.#throttled && this.#open && this.#unsent <= this.#hub.limits.unsentLimit / 2) {
+      this.#throttled = false;
+      this.#queueInput();
+    }
+  }
+
+  #recycle(slabs: Buffer[]): void {
+    for (const slab of slabs) this.#hub.slabs.give(slab);
+  }
+
+  #throttle(): void {
+    this.#throttled = true;
+    if (!this.#reading) return;
+    this.#reading = false;
+    this.#socket.pause();
+  }
+
+  // Our own requests
+
+  sendOneway(code: number, ext?: ExtFields | null, body?: Uint8Array | null): void {
+    if (this.#open) this.#writeRequest(code, this.#nextOpaque(), FLAG_ONEWAY, ext, body);
+  }
+
+  invoke(
+    code: number,
+    ext: ExtFields | null,
+    body: Uint8Array | null,
+    timeoutMs: number,
+  ): Promise<RemotingResponse> {
+    return new Promise((resolve, reject) => {
+      this.request(code, ext, body, timeoutMs, (error, response) => {
+        if (error !== undefined) reject(error);
+        else resolve(response!);
+      });
+    });
+  }
+
+  request(
+    code: number,
+    ext: ExtFields | null,
+    body: Uint8Array | null,
+    timeoutMs: number,
+    done: ResponseCallback,
+  ): void {
+    if (!this.#open) {
+      done(this.#closedError(code), undefined);
+      return;
+    }
+    const opaque = this.#nextOpaque();
+    const timer = this.#hub.clock.after(timeoutMs, () => {
+      this.#calls.delete(opaque);
+      const text = `${this.#remoteAddress} did not answer request ${code} within ${timeoutMs} ms`;
+      done(new GantryError('REMOTING_TIMEOUT', text), undefined);
+    });
+    this.#calls.set(opaque, { code, done, timer });
+    this.#writeRequest(code, opaque, 0, ext, body);
+  }
+
+  #nextOpaque(): number {
+    this.#opaque = (this.#opaque + 1) | 0;
+    return this.#opaque;
+  }
+
+  #writeRequest(
+    code: number,
+    opaque: number,
+    flag: number,
+    ext: ExtFields | null | undefined,
+    body: Uint8Array | null | undefined,
+  ): void {
+    const writer = this.#writer;
+    if (this.#serializeType === SerializeType.ROCKETMQ) {
+      this.send(binaryFrame(encodeBinaryHeader(code, opaque, flag, undefined, ext), body));
+      return;
+    }
+    writer.begin(code, opaque, flag);
+    if (ext) writer.fields(ext);
+    writer.endHeader();
+    this.#endFrame(body);
+  }
+
+  #onResponse(header: HeaderView, buffer: Buffer, bodyStart: number, end: number): void {
+    const call = this.#calls.get(header.opaque);
+    if (call === undefined) return;
+    this.#calls.delete(header.opaque);
+    call.timer.cancel();
+    call.done(undefined, {
+      code: header.code,
+      remark: header.remark,
+      ext: header.toObject(),
+      body: Buffer.from(buffer.subarray(bodyStart, end)),
+      version: header.version,
+    });
+  }
+
+  #closedError(code: number): GantryError {
+    return new GantryError(
+      'REMOTING_CLOSED',
+      `the connection to ${this.#remoteAddress} was closed before it answered request ${code}`,
+    );
+  }
+
+  // The end
+
+  close(reason: string): void {
+    if (!this.#open) return;
+    this.#hub.logger.info(`closing the connection of ${this.#remoteAddress}: ${reason}`, { peer: this.#remoteAddress });
+    this.#destroy();
+  }
+
+  onClose(fn: () => void): void {
+    if (this.#gone) fn();
+    else this.#closeListeners.push(fn);
+  }
+
+  /** Ends the connection once the output has gone; what still comes in is thrown away. */
+  end(): void {
+    if (!this.#open) return;
+    this.#deaf = true;
+    this.#backlog = undefined;
+    this.#endAfterFlush = true;
+    this.#queueOutput();
+    this.#resumeReading();
+  }
+
+  /** Closes without a word. */
+  destroy(): void {
+    this.#destroy();
+  }
+
+  sweep(now: number): void {
+    const { limits } = this.#hub;
+    if (this.#unsent > 0) {
+      const size = this.#socket.writableLength + queuedInKernel(this.#socket);
+      if (size !== this.#queueSize) this.#progressAt = now;
+      this.#queueSize = size;
+      if (now - this.#progressAt >= limits.stallMs) {
+        this.#fault(`it took none of ${this.#unsent} bytes for ${limits.stallMs / 1000} s`);
+        return;
+      }
+    } else if (now - this.#activeAt >= limits.idleMs) {
+      this.close(`idle for ${limits.idleMs / 1000} s`);
+    }
+  }
+
+  #fault(reason: string): void {
+    if (!this.#open) return;
+    this.#hub.complain(this.#remoteAddress, reason);
+    this.#destroy();
+  }
+
+  #onError(error: Error): void {
+    this.#hub.logger.debug(`the connection of ${this.#remoteAddress} broke: ${errorText(error)}`);
+    this.#destroy();
+  }
+
+  #destroy(): void {
+    this.#open = false;
+    this.#backlog = undefined;
+    this.#socket.destroy();
+  }
+
+  #onSocketClose(): void {
+    if (this.#gone) return;
+    this.#open = false;
+    this.#gone = true;
+    this.#hub.remove(this);
+    this.#writer.abandon();
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const call of calls) {
+      call.timer.cancel();
+      call.done(this.#closedError(call.code), undefined);
+    }
+    for (const fn of this.#closeListeners.splice(0)) fn();
+  }
+}
+
+/** Bytes that libuv holds because the kernel's buffer is full; 0 where Node does not tell. */
+function queuedInKernel(socket: Socket): number {
+  const handle = (socket as { _handle?: { writeQueueSize?: number } | null })._handle;
+  return handle?.writeQueueSize ?? 0;
+}
+
+function binaryFrame(header: Buffer, body: Uint8Array | null | undefined): Buffer {
+  const bodyLength = body?.length ?? 0;
+  const frame = Buffer.allocUnsafe(8 + header.length + bodyLength);
+  frame.writeInt32BE(4 + header.length + bodyLength, 0);
+  frame.writeInt32BE((SerializeType.ROCKETMQ << 24) | header.length, 4);
+  frame.set(header, 8);
+  if (body) frame.set(body, 8 + header.length);
+  return frame;
+}

@@ -1,0 +1,156 @@
+// What all connections of one server (or one client) share: the loop turn, the output buffers, the limits, the sweep.
+//
+// A loop turn is the batch. Sockets are read first; then, once, what was cut off for fairness gets its next share, the owner's
+// turn-end callbacks run (a broker commits its log there), and each connection that has output writes it in one piece. All of
+// that costs one `clock.soon` a turn, and no timer per connection.
+
+import type { Clock, Logger, Timer } from '../common/index.ts';
+import { HeaderView } from './header-view.ts';
+import { SlabPool } from './slab-pool.ts';
+
+/** Limits of a connection; the defaults are RocketMQ's where it has them. */
+export interface ConnectionLimits {
+  /** Largest frame in bytes, its length field included. Default 16777216. */
+  frameLimit: number;
+  /** Frames of one connection that are handled in one turn. Default 256. */
+  turnMessages: number;
+  /** Bytes that a peer may leave unread before we stop reading from it. Default 8 MiB. */
+  unsentLimit: number;
+  /** A peer that takes nothing for so long, although bytes wait for it, is closed. Default 60,000 ms. */
+  stallMs: number;
+  /** A connection without a byte in either direction for so long is closed. Default 120,000 ms. */
+  idleMs: number;
+}
+
+export const DEFAULT_LIMITS: ConnectionLimits = {
+  frameLimit: 16_777_216,
+  turnMessages: 256,
+  unsentLimit: 8 * 1024 * 1024,
+  stallMs: 60_000,
+  idleMs: 120_000,
+};
+
+/** What the hub asks of a connection. */
+export interface HubMember {
+  /** Goes on with input that waits, or with reading. */
+  continueInput(): void;
+  /** Writes out the turn's output. */
+  flush(): void;
+  /** Looks for idleness and stalled readers. */
+  sweep(now: number): void;
+}
+
+/** Bytes that one read of a socket takes at most, and the share of a connection in a turn. */
+export const CHUNK_BYTES = 65_536;
+
+const SWEEP_MS = 5_000;
+const SLAB_BYTES_KEPT = 16 * 1024 * 1024;
+/** Complaints about peers between two sweeps; further ones are counted. */
+const COMPLAINTS = 20;
+
+export class ConnectionHub {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly limits: ConnectionLimits;
+  readonly slabs: SlabPool = new SlabPool(SLAB_BYTES_KEPT);
+  /** The header of the frame that is being handled; handlers never nest. */
+  readonly header: HeaderView = new HeaderView();
+  /** Where every socket's next bytes are read to. */
+  readonly chunk: Buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  readonly members: Set<HubMember> = new Set();
+  /** Time of the current turn. */
+  now: number;
+  /** What is said of itself in its log lines: `broker`, `name server`, `client`. */
+  readonly name: string;
+
+  readonly #turnEnds: Array<() => void> = [];
+  #output: HubMember[] = [];
+  #input: HubMember[] = [];
+  #scheduled = false;
+  #ending = false;
+  #sweeper: Timer | undefined;
+  #complaints = 0;
+  #nextId = 1;
+  readonly #endTurnLater = (): void => this.#endTurn();
+
+  constructor(clock: Clock, logger: Logger, limits: Partial<ConnectionLimits>, name: string) {
+    this.clock = clock;
+    this.logger = logger;
+    this.limits = { ...DEFAULT_LIMITS, ...limits };
+    this.name = name;
+    this.now = clock.now();
+  }
+
+  /** Calls `fn` once at the end of each turn that had input or output, before output is written. */
+  onTurnEnd(fn: () => void): void {
+    this.#turnEnds.push(fn);
+  }
+
+  add(member: HubMember): number {
+    this.members.add(member);
+    this.#sweeper ??= this.clock.every(SWEEP_MS, () => this.#sweep());
+    return this.#nextId++;
+  }
+
+  remove(member: HubMember): void {
+    this.members.delete(member);
+    if (this.members.size > 0) return;
+    this.#sweeper?.cancel();
+    this.#sweeper = undefined;
+  }
+
+  /** Makes sure that this turn gets its end. */
+  wake(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    if (this.#ending) return;
+    this.now = this.clock.now();
+    this.clock.soon(this.#endTurnLater);
+  }
+
+  /** The member has output; it is flushed at the end of the turn. */
+  queueOutput(member: HubMember): void {
+    this.#output.push(member);
+    if (!this.#ending) this.wake();
+  }
+
+  /** The member's turn is up; it goes on at the end of this turn, after those that came before it. */
+  queueInput(member: HubMember): void {
+    this.#input.push(member);
+    this.wake();
+  }
+
+  /** One line about a peer that sent what it should not; many in a row are counted instead. */
+  complain(peer: string, reason: string): void {
+    if (++this.#complaints <= COMPLAINTS) this.logger.warn(`closed the connection of ${peer}: ${reason}`, { peer });
+  }
+
+  #endTurn(): void {
+    this.#scheduled = false;
+    this.#ending = true;
+    try {
+      const input = this.#input;
+      this.#input = [];
+      for (const member of input) member.continueInput();
+      for (const fn of this.#turnEnds) fn();
+      const output = this.#output;
+      this.#output = [];
+      for (const member of output) member.flush();
+    } finally {
+      this.#ending = false;
+      if (this.#scheduled || this.#output.length > 0) {
+        this.#scheduled = true;
+        this.now = this.clock.now();
+        this.clock.soon(this.#endTurnLater);
+      }
+    }
+  }
+
+  #sweep(): void {
+    this.now = this.clock.now();
+    const uncounted = this.#complaints - COMPLAINTS;
+    this.#complaints = 0;
+    if (uncounted > 0) this.logger.warn(`closed ${uncounted} more connections for bad input`);
+    for (const member of [...this.members]) member.sweep(this.now);
+  }
+}

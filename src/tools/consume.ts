@@ -1,0 +1,101 @@
+// gantry consume TOPIC --group G: messages out, one a line. What was printed counts as consumed, and nothing else does.
+
+import { type ConsumeStatus, PushConsumer, type ReceivedMessage } from '../client/index.ts';
+import { clientAddress, quietLogger } from './client-side.ts';
+import { ExitCode } from './exit.ts';
+import { untilSignal } from './signals.ts';
+
+export interface ConsumeOptions {
+  namesrvAddr?: string;
+  group: string;
+  fromStart?: boolean;
+  tags?: string;
+  count?: number;
+  json?: boolean;
+}
+
+/** Runs until `--count` messages were printed, or a signal comes. */
+export async function consume(topic: string, options: ConsumeOptions): Promise<number> {
+  const printed = countdown(options.count ?? Number.POSITIVE_INFINITY);
+  const consumer = new PushConsumer({
+    namesrvAddr: clientAddress(options.namesrvAddr),
+    group: options.group,
+    consumeFromWhere: options.fromStart === true ? 'CONSUME_FROM_FIRST_OFFSET' : 'CONSUME_FROM_LAST_OFFSET',
+    // One after the other, so that --count is exact and the output is in order within a queue.
+    concurrency: 1,
+    closeTimeoutMs: 1,
+    // A topic that does not exist yet is soon found.
+    pollNameServerIntervalMs: 1000,
+    logger: quietLogger,
+    listener: async (messages): Promise<ConsumeStatus> => {
+      for (const message of messages) {
+        // What comes after the last one stays unconsumed.
+        if (printed.reached) await new Promise<never>(() => {});
+        await write(options.json === true ? `${JSON.stringify(toJson(message))}\n` : withLineBreak(message.body));
+        printed.step();
+      }
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  consumer.subscribe(topic, options.tags ?? '*');
+  await consumer.start();
+  await Promise.race([printed.done, untilSignal()]);
+  await consumer.close();
+  return ExitCode.OK;
+}
+
+interface Countdown {
+  readonly reached: boolean;
+  readonly done: Promise<void>;
+  step(): void;
+}
+
+function countdown(from: number): Countdown {
+  let left = from;
+  let finish = (): void => {};
+  const done = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  return {
+    get reached() {
+      return left <= 0;
+    },
+    done,
+    step() {
+      left--;
+      // After the listener has answered, so that the last message counts as consumed.
+      if (left <= 0) setImmediate(finish);
+    },
+  };
+}
+
+function withLineBreak(body: Uint8Array): Uint8Array {
+  return Buffer.concat([body, Buffer.from('\n')]);
+}
+
+function toJson(message: ReceivedMessage): object {
+  const text = message.text();
+  const exact = Buffer.from(text, 'utf8').equals(message.body);
+  return {
+    topic: message.topic,
+    ...(exact ? { body: text } : { bodyBase64: Buffer.from(message.body).toString('base64') }),
+    tags: message.tags,
+    keys: message.keys,
+    msgId: message.msgId,
+    offsetMsgId: message.offsetMsgId,
+    brokerName: message.queue.brokerName,
+    queueId: message.queue.queueId,
+    queueOffset: message.queueOffset,
+    reconsumeTimes: message.reconsumeTimes,
+    bornTimestamp: message.bornTimestamp,
+    storeTimestamp: message.storeTimestamp,
+    bornHost: message.bornHost,
+    properties: Object.fromEntries(message.properties),
+  };
+}
+
+/** Waits until stdout takes more, so that a slow reader slows the consumer down and nothing piles up. */
+async function write(chunk: string | Uint8Array): Promise<void> {
+  if (process.stdout.write(chunk)) return;
+  await new Promise<void>((resolve) => process.stdout.once('drain', resolve));
+}

@@ -1,0 +1,201 @@
+// The Go side of the interop suite: one sub-command a run, JSON lines on standard output, exit code 0 unless the
+// sub-command failed. The messages are the Java side's: a function of their index.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+	"github.com/apache/rocketmq-client-go/v2/rlog"
+)
+
+type options struct {
+	namesrv, topic, group, mode, tags, prefix, expression, model, instance string
+	count, batch                                                           int
+	keys                                                                   bool
+}
+
+var stdout sync.Mutex
+
+func line(row map[string]any) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		panic(err)
+	}
+	stdout.Lock()
+	defer stdout.Unlock()
+	fmt.Println(string(text))
+}
+
+func main() {
+	rlog.SetLogLevel("error")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "a sub-command is needed: produce, consume")
+		os.Exit(2)
+	}
+	var o options
+	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
+	flags.StringVar(&o.namesrv, "namesrv", "", "name server `address`")
+	flags.StringVar(&o.topic, "topic", "", "topic")
+	flags.StringVar(&o.group, "group", "interop-go", "group")
+	flags.StringVar(&o.mode, "mode", "sync", "sync, async, oneway or batch")
+	flags.StringVar(&o.tags, "tags", "", "tags, with commas, in turn")
+	flags.StringVar(&o.prefix, "prefix", "m", "prefix of bodies and keys")
+	flags.StringVar(&o.expression, "expression", "*", "tag expression")
+	flags.StringVar(&o.model, "model", "cluster", "cluster or broadcast")
+	flags.StringVar(&o.instance, "instance", "go", "instance name")
+	flags.IntVar(&o.count, "count", 1, "messages")
+	flags.IntVar(&o.batch, "batch", 8, "messages of a batch")
+	flags.BoolVar(&o.keys, "keys", false, "add keys")
+	_ = flags.Parse(os.Args[2:])
+	var err error
+	switch os.Args[1] {
+	case "produce":
+		err = produce(o)
+	case "consume":
+		err = consume(o)
+	default:
+		err = fmt.Errorf("unknown sub-command %q", os.Args[1])
+	}
+	if err != nil {
+		line(map[string]any{"error": err.Error()})
+		os.Exit(1)
+	}
+	line(map[string]any{"done": true})
+}
+
+func (o options) message(index int) *primitive.Message {
+	body := fmt.Sprintf("%s-%d Größe 大小 😀", o.prefix, index)
+	m := primitive.NewMessage(o.topic, []byte(body))
+	m.WithProperty("index", strconv.Itoa(index))
+	if o.tags != "" {
+		tags := strings.Split(o.tags, ",")
+		m.WithTag(tags[index%len(tags)])
+	}
+	if o.keys {
+		m.WithKeys([]string{fmt.Sprintf("%s-key-%d", o.prefix, index)})
+	}
+	return m
+}
+
+func sent(index int, r *primitive.SendResult) map[string]any {
+	status := "SEND_OK"
+	if r.Status != primitive.SendOK {
+		status = fmt.Sprintf("status %d", r.Status)
+	}
+	return map[string]any{
+		"sent": index, "status": status, "msgId": r.MsgID, "offsetMsgId": r.OffsetMsgID,
+		"topic": r.MessageQueue.Topic, "brokerName": r.MessageQueue.BrokerName, "queueId": r.MessageQueue.QueueId, "queueOffset": r.QueueOffset,
+	}
+}
+
+func produce(o options) error {
+	p, err := rocketmq.NewProducer(
+		producer.WithNameServer([]string{o.namesrv}), producer.WithGroupName(o.group), producer.WithInstanceName(o.instance),
+		producer.WithRetry(2), producer.WithSendMsgTimeout(15*time.Second),
+	)
+	if err != nil {
+		return err
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	defer p.Shutdown()
+	ctx := context.Background()
+	switch o.mode {
+	case "sync":
+		for n := 0; n < o.count; n++ {
+			i := n
+			r, err := p.SendSync(ctx, o.message(i))
+			if err != nil {
+				return err
+			}
+			line(sent(i, r))
+		}
+	case "async":
+		var open sync.WaitGroup
+		open.Add(o.count)
+		for n := 0; n < o.count; n++ {
+			i := n
+			err := p.SendAsync(ctx, func(_ context.Context, r *primitive.SendResult, err error) {
+				defer open.Done()
+				if err != nil {
+					line(map[string]any{"failed": i, "reason": err.Error()})
+					return
+				}
+				line(sent(i, r))
+			}, o.message(i))
+			if err != nil {
+				return err
+			}
+		}
+		open.Wait()
+	case "batch":
+		for i := 0; i < o.count; i += o.batch {
+			var members []*primitive.Message
+			for k := i; k < i+o.batch && k < o.count; k++ {
+				members = append(members, o.message(k))
+			}
+			r, err := p.SendSync(ctx, members...)
+			if err != nil {
+				return err
+			}
+			line(sent(i, r))
+		}
+	default:
+		return fmt.Errorf("mode %q", o.mode)
+	}
+	return nil
+}
+
+func consume(o options) error {
+	model := consumer.Clustering
+	if o.model == "broadcast" {
+		model = consumer.BroadCasting
+	}
+	c, err := rocketmq.NewPushConsumer(
+		consumer.WithNameServer([]string{o.namesrv}), consumer.WithGroupName(o.group), consumer.WithInstance(o.instance),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset), consumer.WithConsumerModel(model),
+	)
+	if err != nil {
+		return err
+	}
+	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: o.expression}
+	err = c.Subscribe(o.topic, selector, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		for _, m := range messages {
+			sum := sha256.Sum256(m.Body)
+			line(map[string]any{
+				"received": true, "topic": m.Topic, "queueId": m.Queue.QueueId, "queueOffset": m.QueueOffset, "msgId": m.MsgId,
+				"offsetMsgId": m.OffsetMsgId, "bodySha256": hex.EncodeToString(sum[:]), "bodyLength": len(m.Body), "tags": m.GetTags(),
+				"keys": m.GetKeys(), "index": m.GetProperty("index"), "reconsumeTimes": m.ReconsumeTimes,
+			})
+		}
+		return consumer.ConsumeSuccess, nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	line(map[string]any{"started": true})
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		// Only the end of the input means something.
+	}
+	return c.Shutdown()
+}

@@ -1,0 +1,127 @@
+package gantry.interop;
+
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.rocketmq.client.QueryResult;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.admin.TopicOffset;
+import org.apache.rocketmq.remoting.protocol.body.ClusterInfo;
+import org.apache.rocketmq.remoting.protocol.route.QueueData;
+import org.apache.rocketmq.remoting.protocol.route.TopicRouteData;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/** Calls of the admin client, one a step. A step that throws is a line with its error, and the others still run. */
+final class Admin {
+    /** A step's work: the value that its line gets. */
+    private interface Step {
+        Object run() throws Exception;
+    }
+
+    private Admin() {
+    }
+
+    static void run(Args args) throws Exception {
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(20_000);
+        admin.setNamesrvAddr(args.need("namesrv"));
+        admin.setInstanceName("admin");
+        admin.start();
+        String broker = args.need("broker");
+        String topic = args.need("topic");
+        int queues = args.number("queues", 3);
+        for (String step : args.list("steps")) {
+            switch (step) {
+                case "createTopic":
+                    step(step, () -> {
+                        admin.createAndUpdateTopicConfig(broker, new TopicConfig(topic, queues, queues, 6));
+                        return true;
+                    });
+                    break;
+                case "topicConfig":
+                    step(step, () -> {
+                        TopicConfig config = admin.examineTopicConfig(broker, topic);
+                        return Out.row("read", config.getReadQueueNums(), "write", config.getWriteQueueNums(), "perm", config.getPerm());
+                    });
+                    break;
+                case "route":
+                    step(step, () -> route(admin.examineTopicRouteInfo(topic)));
+                    break;
+                case "cluster":
+                    step(step, () -> cluster(admin.examineBrokerClusterInfo()));
+                    break;
+                case "topics":
+                    step(step, () -> new TreeSet<>(admin.fetchAllTopicList().getTopicList()));
+                    break;
+                case "byId":
+                    step(step, () -> Out.message(admin.viewMessage(topic, args.need("id"))));
+                    break;
+                case "byUniqKey":
+                    step(step, () -> Out.message(admin.viewMessage(topic, args.need("uniq-key"))));
+                    break;
+                case "byKey":
+                    step(step, () -> {
+                        QueryResult result = admin.queryMessage(topic, args.need("key"), 64, 0, Long.MAX_VALUE);
+                        Map<String, Object> found = new TreeMap<>();
+                        for (MessageExt message : result.getMessageList()) {
+                            found.put(message.getProperty("index"), message.getQueueId() + ":" + message.getQueueOffset());
+                        }
+                        return found;
+                    });
+                    break;
+                case "topicStats":
+                    step(step, () -> {
+                        Map<String, Object> table = new TreeMap<>();
+                        for (Map.Entry<MessageQueue, TopicOffset> e : admin.examineTopicStats(topic).getOffsetTable().entrySet()) {
+                            table.put(String.valueOf(e.getKey().getQueueId()), e.getValue().getMinOffset() + "-" + e.getValue().getMaxOffset());
+                        }
+                        return table;
+                    });
+                    break;
+                case "runtime":
+                    step(step, () -> admin.fetchBrokerRuntimeStats(broker).getTable());
+                    break;
+                case "brokerConfig":
+                    step(step, () -> admin.getBrokerConfig(broker));
+                    break;
+                case "connection":
+                    step(step, () -> admin.examineConsumerConnectionInfo(args.need("group")).getConnectionSet().size());
+                    break;
+                case "groupTopics":
+                    step(step, () -> admin.queryTopicConsumeByWho(topic).getGroupList());
+                    break;
+                default:
+                    throw new IllegalArgumentException("step " + step);
+            }
+        }
+        admin.shutdown();
+        Out.line(Out.row("done", true));
+    }
+
+    private static void step(String name, Step step) {
+        try {
+            Out.line(Out.row("step", name, "value", step.run()));
+        } catch (Throwable t) {
+            Out.line(Out.row("step", name, "failure", String.valueOf(t)));
+        }
+    }
+
+    private static Object route(TopicRouteData route) {
+        Map<String, Object> brokers = new TreeMap<>();
+        for (QueueData queue : route.getQueueDatas()) {
+            brokers.put(queue.getBrokerName(), Out.row("read", queue.getReadQueueNums(), "write", queue.getWriteQueueNums(), "perm", queue.getPerm()));
+        }
+        Map<String, Object> addresses = new TreeMap<>();
+        route.getBrokerDatas().forEach(data -> addresses.put(data.getBrokerName(), data.getBrokerAddrs().get(0L)));
+        return Out.row("queues", brokers, "addresses", addresses);
+    }
+
+    private static Object cluster(ClusterInfo info) {
+        Map<String, Object> clusters = new TreeMap<>();
+        info.getClusterAddrTable().forEach((name, brokers) -> clusters.put(name, new TreeSet<>(brokers)));
+        Map<String, Object> addresses = new TreeMap<>();
+        info.getBrokerAddrTable().forEach((name, data) -> addresses.put(name, data.getBrokerAddrs().get(0L)));
+        return Out.row("clusters", clusters, "addresses", addresses);
+    }
+}

@@ -1,0 +1,12 @@
+// All suites, in the order in which they run.
+
+import type { Suite } from '../runner.ts';
+import { go } from './go.ts';
+import { javaAdmin } from './java-admin.ts';
+import { javaConsumer } from './java-consumer.ts';
+import { javaProducer } from './java-producer.ts';
+import { mixedCluster } from './mixed-cluster.ts';
+import { mqadmin } from './mqadmin.ts';
+import { roundTrip } from './round-trip.ts';
+
+export const suites: readonly Suite[] = [javaProducer, javaConsumer, javaAdmin, mqadmin, go, roundTrip, mixedCluster];

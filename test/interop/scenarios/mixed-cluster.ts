@@ -1,0 +1,73 @@
+// Gantry and RocketMQ in one cluster: brokers of both at either name server, one topic across both brokers, and clients that
+// take them for what they are, two brokers.
+
+import assert from 'node:assert/strict';
+import { received, sent } from '../clients.ts';
+import { brokersOf } from '../probe.ts';
+import type { Env, Suite } from '../runner.ts';
+import type { SystemKind } from '../system.ts';
+import { until } from '../wait.ts';
+
+async function together(env: Env, namesrvKind: SystemKind): Promise<void> {
+  const namesrv = await env.startNamesrv(namesrvKind);
+  const java = await env.startBroker('java', {
+    namesrvAddr: namesrv.addr,
+    brokerName: 'java-broker',
+    smallFiles: true,
+  });
+  const other = await env.startBroker(env.sutKind, {
+    namesrvAddr: namesrv.addr,
+    brokerName: 'other-broker',
+    smallFiles: true,
+  });
+  const topic = 'AcrossBoth';
+  for (const broker of [java, other]) {
+    await env.java.run('admin', {
+      namesrv: namesrv.addr,
+      broker: broker.brokerAddr,
+      topic,
+      queues: 2,
+      steps: 'createTopic',
+    });
+  }
+  await until('the route names both brokers', async () => {
+    const rows = await env.java.run('admin', { namesrv: namesrv.addr, broker: java.brokerAddr, topic, steps: 'route' });
+    const route = rows[0]?.['value'] as
+      | { queues?: Record<string, unknown>; addresses?: Record<string, string> }
+      | undefined;
+    if (Object.keys(route?.queues ?? {}).length < 2) return false;
+    assert.deepEqual(route?.addresses, { 'java-broker': java.brokerAddr, 'other-broker': other.brokerAddr });
+    return true;
+  });
+
+  const rows = sent(
+    await env.java.run('produce', { namesrv: namesrv.addr, topic, count: 80, keys: true, tags: 'TagA' }),
+  );
+  assert.equal(rows.length, 80);
+  assert.deepEqual(new Set(rows.map((row) => row['brokerName'])), new Set(['java-broker', 'other-broker']));
+  const consumer = env.java.start('consume', { namesrv: namesrv.addr, topic, group: 'G-AcrossBoth' });
+  await consumer.until('80 messages', (all) => received(all).length >= 80);
+  const came = received(await consumer.close());
+  assert.deepEqual(new Set(came.map((row) => row['uniqKey'])), new Set(rows.map((row) => row['msgId'])));
+
+  // One of the two goes, and says so: the route follows, and sends go on.
+  await other.stop();
+  await until(
+    'the name server forgets the broker that left',
+    async () => !(await brokersOf(namesrv.addr)).has('other-broker'),
+  );
+  const later = sent(await env.java.run('produce', { namesrv: namesrv.addr, topic, count: 8, start: 80 }));
+  assert.deepEqual(new Set(later.map((row) => row['brokerName'])), new Set(['java-broker']));
+  await java.stop();
+  await until('the name server forgets the other one', async () => (await brokersOf(namesrv.addr)).size === 0);
+}
+
+export const mixedCluster: Suite = {
+  name: 'mixed-cluster',
+  needs: ['java'],
+  shared: false,
+  scenarios: [
+    { name: "both brokers at Gantry's name server", run: async (env) => await together(env, env.sutKind) },
+    { name: "both brokers at Java's name server", run: async (env) => await together(env, 'java') },
+  ],
+};

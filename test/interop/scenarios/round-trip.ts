@@ -1,0 +1,275 @@
+// One store directory, opened in turn by RocketMQ and by the system under test, which append to it: every message drains equal
+// from both, field by field, also after either was killed while it wrote. Files are small, so that the log has many.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Row } from '../child.ts';
+import { received, sent } from '../clients.ts';
+import {
+  assertAcknowledged,
+  assertContains,
+  assertSame,
+  assertUnique,
+  type Drained,
+  drain,
+  drained,
+  ofTopic,
+} from '../drained.ts';
+import type { Env, Suite } from '../runner.ts';
+import { type RunningBroker, SMALL_COMMIT_LOG_FILE, type SystemKind, writeBrokerConf } from '../system.ts';
+import { until } from '../wait.ts';
+
+const TOPICS = ['RoundSingle', 'RoundBatch', 'RoundLarge', 'RoundGroup'];
+const GROUP = 'G-RoundGroup';
+const MANY_FILES = 11;
+
+function logFiles(storeDir: string): number {
+  return readdirSync(join(storeDir, 'commitlog')).length;
+}
+
+/** Sends a mix: tags, keys, unicode, batches, compressed bodies, several topics; the answers. */
+async function fill(env: Env, broker: RunningBroker, prefix: string): Promise<Row[]> {
+  const common = { namesrv: broker.namesrvAddr, prefix, keys: true };
+  const rows = [
+    ...(await env.java.run('produce', {
+      ...common,
+      topic: 'RoundSingle',
+      count: 120,
+      tags: 'TagA,TagB',
+      unicode: true,
+      mode: 'async',
+    })),
+    ...(await env.java.run('produce', {
+      ...common,
+      topic: 'RoundLarge',
+      count: 250,
+      size: 3000,
+      'compress-over': 1_000_000,
+    })),
+    ...(await env.java.run('produce', {
+      ...common,
+      topic: 'RoundLarge',
+      count: 5,
+      size: 20_000,
+      'compress-over': 4096,
+    })),
+    ...(await env.java.run('produce', { ...common, topic: 'RoundGroup', count: 40, mode: 'async' })),
+  ];
+  await env.java.run('produce', {
+    ...common,
+    topic: 'RoundBatch',
+    count: 48,
+    batch: 8,
+    mode: 'batch',
+    tags: 'TagA,TagB',
+  });
+  return sent(rows);
+}
+
+/** Lets the group consume everything there is of its topic. */
+async function consumeAll(env: Env, broker: RunningBroker, count: number): Promise<Row[]> {
+  const child = env.java.start('consume', { namesrv: broker.namesrvAddr, topic: 'RoundGroup', group: GROUP });
+  await child.until(`${count} messages`, (rows) => received(rows).length >= count);
+  return received(await child.close());
+}
+
+async function offsets(env: Env, broker: RunningBroker): Promise<unknown> {
+  const rows = await env.java.run('offsets', { namesrv: broker.namesrvAddr, topic: 'RoundGroup', group: GROUP });
+  return rows.find((row) => row['offsets'] !== undefined)?.['offsets'];
+}
+
+/** Finds one message of each send by its key, its unique key and its id, which needs the index and the log. */
+async function assertQueries(
+  env: Env,
+  broker: RunningBroker,
+  prefixes: readonly string[],
+  sends: readonly Row[],
+): Promise<void> {
+  for (const prefix of prefixes) {
+    const send = sends.find((row) => row['topic'] === 'RoundSingle' && String(row['prefix']) === prefix)!;
+    const rows = await env.java.run('admin', {
+      namesrv: broker.namesrvAddr,
+      broker: broker.brokerAddr,
+      topic: 'RoundSingle',
+      steps: 'byId,byUniqKey,byKey',
+      id: String(send['offsetMsgId']),
+      'uniq-key': String(send['msgId']),
+      key: `${prefix}-key-${send['sent']}`,
+    });
+    const value = (name: string) => {
+      const row = rows.find((candidate) => candidate['step'] === name);
+      assert.equal(row?.['failure'], undefined, `${prefix} ${name}: ${row?.['failure']}`);
+      return row?.['value'] as Record<string, unknown>;
+    };
+    for (const name of ['byId', 'byUniqKey']) assert.equal(value(name)['uniqKey'], send['msgId'], `${prefix} ${name}`);
+    assert.deepEqual(
+      value('byKey'),
+      { [String(send['sent'])]: `${send['queueId']}:${send['queueOffset']}` },
+      `${prefix} byKey`,
+    );
+  }
+}
+
+function copyStore(from: string, to: string): string {
+  const result = spawnSync('cp', ['-a', '--sparse=always', from, to]);
+  assert.equal(result.status, 0, `cp: ${result.stderr}`);
+  return to;
+}
+
+/** Opens a copy of the store with RocketMQ's bare store classes: what its queues and its log hold. */
+async function readOffline(env: Env, storeDir: string, copy: string): Promise<Drained> {
+  const dir = copyStore(storeDir, join(env.dir, copy));
+  const conf = join(env.dir, `${copy}.conf`);
+  writeBrokerConf(conf, { storeDir: dir, brokerName: 'offline', port: 0, namesrvAddr: '', smallFiles: true });
+  const rows = await env.java.run('store', { conf });
+  const opened = rows.find((row) => row['loaded'] !== undefined);
+  assert.equal(opened?.['loaded'], true, 'RocketMQ does not load the store');
+  assert.equal(
+    rows.find((row) => row['dispatched'] !== undefined)?.['dispatched'],
+    true,
+    'RocketMQ does not get through the log',
+  );
+  return drained(
+    rows.filter((row) =>
+      TOPICS.some((topic) => row['topic'] === topic || String(row['queue']).startsWith(`${topic}:`)),
+    ),
+  );
+}
+
+/** `first` writes, `second` appends, `first` reads everything: (a) and (b) of the round trip. */
+async function thereAndBack(env: Env, first: SystemKind, second: SystemKind): Promise<void> {
+  const storeDir = join(env.dir, 'store');
+  const options = { storeDir, smallFiles: true, brokerName: 'round-broker' };
+
+  const one = await env.startBroker(first, options);
+  const sends = (await fill(env, one, 'one')).map((row) => ({ ...row, prefix: 'one' }) as Row);
+  await consumeAll(env, one, 40);
+  await env.java.run('produce', { namesrv: one.namesrvAddr, topic: 'RoundGroup', prefix: 'lag', count: 20 });
+  const afterOne = await drain(env.java, one, TOPICS);
+  const offsetsOfOne = await offsets(env, one);
+  assertAcknowledged(afterOne, sends);
+  assert.ok(logFiles(storeDir) >= MANY_FILES, `only ${logFiles(storeDir)} CommitLog files`);
+  await one.stop();
+  assert.ok(!existsSync(join(storeDir, 'abort')), `${first} left the abort file behind`);
+  assertSame(await readOffline(env, storeDir, 'copy-one'), afterOne, `${first}'s files read offline`);
+
+  const two = await env.startBroker(second, options);
+  assertSame(await drain(env.java, two, TOPICS), afterOne, `${second} reads what ${first} wrote`);
+  assert.deepEqual(await offsets(env, two), offsetsOfOne, `${second} knows the group's offsets`);
+  await assertQueries(env, two, ['one'], sends);
+  assert.equal((await consumeAll(env, two, 20)).length, 20, `${second} delivers exactly what the group had not seen`);
+  sends.push(...(await fill(env, two, 'two')).map((row) => ({ ...row, prefix: 'two' }) as Row));
+  const afterTwo = await drain(env.java, two, TOPICS);
+  const offsetsOfTwo = await offsets(env, two);
+  assertContains(afterTwo, afterOne, `${second} appends`);
+  assertAcknowledged(afterTwo, sends);
+  assertUnique(afterTwo);
+  assert.equal(ofTopic(afterTwo, 'RoundBatch').length, 96);
+  await two.stop();
+  assert.ok(!existsSync(join(storeDir, 'abort')), `${second} left the abort file behind`);
+  assertSame(await readOffline(env, storeDir, 'copy-two'), afterTwo, `${second}'s files read offline by RocketMQ`);
+
+  const three = await env.startBroker(first, options);
+  assertSame(await drain(env.java, three, TOPICS), afterTwo, `${first} reads what ${second} wrote`);
+  assert.deepEqual(await offsets(env, three), offsetsOfTwo, `${first} knows the group's offsets`);
+  await assertQueries(env, three, ['one', 'two'], sends);
+  assert.equal((await consumeAll(env, three, 40)).length, 40, `${first} delivers exactly what the group had not seen`);
+  await three.stop();
+}
+
+/** `killed` dies by SIGKILL while it takes messages; `opener` must find what was acknowledged, and both must agree. */
+async function killAndOpen(
+  env: Env,
+  killed: SystemKind,
+  opener: SystemKind,
+  conf: Record<string, string>,
+): Promise<void> {
+  const storeDir = join(env.dir, 'store');
+  const options = { storeDir, smallFiles: true, brokerName: 'kill-broker', conf };
+  const broker = await env.startBroker(killed, options);
+  const load = env.java.start('load', {
+    namesrv: broker.namesrvAddr,
+    topic: 'RoundLarge',
+    size: 1000,
+    threads: 8,
+    keys: true,
+    tags: 'TagA,TagB',
+    'compress-over': 1_000_000,
+  });
+  const enough = Math.ceil((MANY_FILES * SMALL_COMMIT_LOG_FILE) / 1000);
+  await load.until('enough for many files', () => sent(load.rows).length >= enough && logFiles(storeDir) > MANY_FILES);
+  await broker.kill();
+  const sends = sent(await load.finish());
+  assert.ok(existsSync(join(storeDir, 'abort')), 'a killed broker leaves the abort file');
+  const other = copyStore(storeDir, join(env.dir, 'store-for-the-other'));
+
+  const opened = await env.startBroker(opener, options);
+  const found = await drain(env.java, opened, ['RoundLarge']);
+  assertAcknowledged(found, sends);
+  assertUnique(found);
+  const more = sent(
+    await env.java.run('produce', { namesrv: opened.namesrvAddr, topic: 'RoundLarge', prefix: 'more', count: 40 }),
+  );
+  const withMore = await drain(env.java, opened, ['RoundLarge']);
+  assertContains(withMore, found, `${opener} appends after the recovery`);
+  assertAcknowledged(withMore, more);
+  await opened.stop();
+  assertSame(await readOffline(env, storeDir, 'copy-after'), withMore, 'read offline by RocketMQ');
+
+  const again = await env.startBroker(killed, { ...options, storeDir: other });
+  assertSame(await drain(env.java, again, ['RoundLarge']), found, `${killed} recovers to the same as ${opener}`);
+  await again.stop();
+}
+
+export const roundTrip: Suite = {
+  name: 'round-trip',
+  needs: ['java'],
+  shared: false,
+  scenarios: [
+    {
+      name: 'Java writes, Gantry appends, Java reads',
+      run: async (env) => await thereAndBack(env, 'java', env.sutKind),
+    },
+    {
+      name: 'Gantry writes, Java appends, Gantry reads',
+      run: async (env) => await thereAndBack(env, env.sutKind, 'java'),
+    },
+    {
+      name: 'Gantry is killed under load, Java opens',
+      run: async (env) => await killAndOpen(env, env.sutKind, 'java', {}),
+    },
+    {
+      name: 'Gantry is killed under load with sync flush, Java opens',
+      run: async (env) => await killAndOpen(env, env.sutKind, 'java', { flushDiskType: 'SYNC_FLUSH' }),
+    },
+    {
+      name: 'Java is killed under load, Gantry opens',
+      run: async (env) => await killAndOpen(env, 'java', env.sutKind, {}),
+    },
+    {
+      name: 'offsets of a group survive the kill of the broker that took them',
+      async run(env) {
+        const storeDir = join(env.dir, 'store');
+        const options = { storeDir, smallFiles: true, brokerName: 'round-broker' };
+        const one = await env.startBroker(env.sutKind, options);
+        await env.java.run('produce', { namesrv: one.namesrvAddr, topic: 'RoundGroup', count: 40 });
+        await consumeAll(env, one, 40);
+        const before = await offsets(env, one);
+        await until('the offsets are on disk', () => {
+          const file = join(storeDir, 'config/consumerOffset.json');
+          if (!existsSync(file)) return false;
+          const table = spawnSync('cat', [file], { encoding: 'utf8' }).stdout;
+          return Object.values(before as Record<string, { consumer: number }>).every(({ consumer }) =>
+            table.includes(`:${consumer}`),
+          );
+        });
+        await one.kill();
+        const two = await env.startBroker('java', options);
+        assert.deepEqual(await offsets(env, two), before);
+        await two.stop();
+      },
+    },
+  ],
+};

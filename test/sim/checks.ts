@@ -1,0 +1,128 @@
+// What is asked of a store that has just been opened, that runs, and that was closed.
+
+import assert from 'node:assert/strict';
+import type { MemoryFileSystem } from '../../src/io/index.ts';
+import { GetMessageStatus, type MessageStore } from '../../src/store/index.ts';
+import { dispatched, drain, INDEX_SLOTS, openStore, pull, query, ROOT, smallConfig } from './engine.ts';
+import { indexHashes, type Model, sameMessage, tagsCode } from './model.ts';
+import { readConsumeQueue, readIndex, readLog, segmentNames } from './store-files.ts';
+import type { World } from './world.ts';
+
+const LOG = `${ROOT}/commitlog`;
+
+/** Right after a start: what the disk holds is what the model allows, and what the door says is what the disk holds. */
+export async function checkStarted(world: World, store: MessageStore, model: Model, promisedTo: number): Promise<void> {
+  const found = readLog(world.fs, LOG);
+  model.recovered(found, promisedTo);
+  const marks = store.watermarks;
+  const fileEnd = model.end + ((model.fileSize - (model.end % model.fileSize)) % model.fileSize);
+  assert.ok(
+    marks.wrote === model.end || marks.wrote === fileEnd,
+    `the log ends at ${model.end}, the store says ${marks.wrote}`,
+  );
+  await dispatched(world, store);
+  await checkQueues(world, store, model);
+  checkMarks(store);
+}
+
+/** I4, and no queue that the model does not know. */
+export function checkMarks(store: MessageStore): void {
+  const { wrote, committed, flushed, confirmed, dispatched: reached } = store.watermarks;
+  assert.ok(flushed <= committed && committed <= wrote, `flushed ${flushed}, committed ${committed}, wrote ${wrote}`);
+  assert.ok(
+    reached <= confirmed && confirmed <= wrote,
+    `dispatched ${reached}, confirmed ${confirmed}, wrote ${wrote}`,
+  );
+}
+
+/** Every queue through the door: each message once, in order, unchanged (rules of I1 and I2). Everything must be dispatched. */
+export async function checkQueues(world: World, store: MessageStore, model: Model): Promise<void> {
+  for (const { topic, queueId } of store.queues()) {
+    const expected = model.queue(topic, queueId).length;
+    assert.equal(store.maxOffsetInQueue(topic, queueId), expected, `maximum of ${topic}/${queueId}`);
+  }
+  for (const [key, entries] of model.queues()) {
+    const { topic, queueId } = entries[0]!;
+    assert.equal(store.minOffsetInQueue(topic, queueId), 0, `minimum of ${key}`);
+    assert.equal(store.maxOffsetInQueue(topic, queueId), entries.length, `maximum of ${key}`);
+    assert.equal(store.maxOffsetInQueue(topic, queueId, false), entries.length, `next offset of ${key}`);
+    const records = await drain(world, store, topic, queueId);
+    assert.equal(records.length, entries.length, `messages in ${key}`);
+    for (let i = 0; i < entries.length; i++) sameMessage(entries[i]!, records[i]!);
+    const behind = await pull(world, store, topic, queueId, entries.length);
+    assert.equal(behind.status, GetMessageStatus.OFFSET_OVERFLOW_ONE, `a pull at the end of ${key}`);
+  }
+}
+
+/** The index through the door: a key gives its messages, each once, and nothing else. */
+export async function checkKeys(world: World, store: MessageStore, model: Model): Promise<void> {
+  const wanted = new Map<string, number[]>();
+  for (const entry of model.log) {
+    for (const key of new Set([entry.uniqueKey, ...entry.keys])) {
+      if (key === '') continue;
+      const name = `${entry.topic}\n${key}`;
+      const ids = wanted.get(name);
+      if (ids === undefined) wanted.set(name, [entry.position]);
+      else ids.push(entry.position);
+    }
+  }
+  let budget = 40;
+  for (const [name, positions] of wanted) {
+    if (positions.length > 32 || (positions.length === 1 && world.random.int(4) > 0)) continue;
+    if (budget-- === 0) break;
+    const [topic, key] = name.split('\n') as [string, string];
+    const found = (await query(world, store, topic, key)).map((record) => record.position).sort((a, b) => a - b);
+    assert.deepEqual(found, positions, `messages with key ${key} of ${topic}`);
+  }
+}
+
+/** After a clean stop: the derived files say exactly what the log says. */
+export function checkClosedFiles(fs: MemoryFileSystem, model: Model): void {
+  assert.equal(fs.stat(`${ROOT}/abort`), undefined, 'abort is gone after a clean stop');
+  const found = readLog(fs, LOG);
+  assert.equal(found.records.length, model.log.length, 'records in the log');
+  checkConsumeQueueFiles(fs, model);
+  const expected = model.log.flatMap((entry) => indexHashes(entry).map((hash) => `${hash}@${entry.position}`));
+  const actual = readIndex(fs, `${ROOT}/index`, INDEX_SLOTS).map(({ hash, position }) => `${hash}@${position}`);
+  assert.deepEqual(actual, expected, 'entries of the index files');
+}
+
+function checkConsumeQueueFiles(fs: MemoryFileSystem, model: Model): void {
+  for (const [key, entries] of model.queues()) {
+    const units = readConsumeQueue(fs, `${ROOT}/consumequeue/${key}`);
+    assert.equal(units.length, entries.length, `units of ${key}`);
+    for (let i = 0; i < units.length; i++) {
+      const entry = entries[i]!;
+      assert.deepEqual(
+        units[i],
+        { queueOffset: i, position: entry.position, size: entry.size, tagsCode: tagsCode(entry) },
+        `unit ${i} of ${key}`,
+      );
+    }
+  }
+  for (const topic of fs.list(`${ROOT}/consumequeue`)) {
+    for (const queueId of fs.list(`${ROOT}/consumequeue/${topic}`)) {
+      const units = readConsumeQueue(fs, `${ROOT}/consumequeue/${topic}/${queueId}`);
+      assert.equal(units.length, model.queue(topic, Number(queueId)).length, `units of ${topic}/${queueId}`);
+    }
+  }
+}
+
+/** On a copy of a closed store without its derived files: a start rebuilds them, byte for byte. */
+export async function checkRebuild(world: World, model: Model): Promise<void> {
+  const copy = world.copyDisk();
+  copy.removeTree(`${ROOT}/consumequeue`);
+  copy.removeTree(`${ROOT}/index`);
+  const config = smallConfig();
+  const store = await openStore(world, config, { fs: copy });
+  await dispatched(world, store);
+  await checkQueues(world, store, model);
+  await checkKeys(world, store, model);
+  await world.settle(store.close(), 'the rebuilt store closes');
+  checkClosedFiles(copy, model);
+  for (const [key] of model.queues()) {
+    const folder = `${ROOT}/consumequeue/${key}`;
+    const names = segmentNames(world.fs, folder);
+    assert.deepEqual(segmentNames(copy, folder), names, `files of ${key}`);
+  }
+}

@@ -1,0 +1,144 @@
+// What must be true of the store, kept by the simulation beside it: every message that was appended, in log order, how far the
+// log is promised to survive, and what was cut for ever.
+
+import assert from 'node:assert/strict';
+import { javaStringHash } from '../../src/common/index.ts';
+import type { LogContent, LogRecord } from './store-files.ts';
+
+/** One appended message. */
+export interface Entry {
+  id: number;
+  topic: string;
+  queueId: number;
+  queueOffset: number;
+  position: number;
+  size: number;
+  flag: number;
+  bornTimestamp: number;
+  storeTimestamp: number;
+  body: Buffer;
+  properties: string;
+  uniqueKey: string;
+  keys: string[];
+  tags: string;
+}
+
+/** Signed Java hash of the tags; 0 without. */
+export function tagsCode(entry: Entry): number {
+  return javaStringHash(entry.tags);
+}
+
+/** The index key hashes that a message leaves, in order. */
+export function indexHashes(entry: Entry): number[] {
+  const texts: string[] = [];
+  if (entry.uniqueKey !== '') texts.push(`${entry.topic}#${entry.uniqueKey}`);
+  for (const key of entry.keys) texts.push(`${entry.topic}#${key}`);
+  if (entry.tags !== '') texts.push(`${entry.topic}#T#${entry.tags}`);
+  return texts.map((text) => {
+    const hash = javaStringHash(text);
+    return hash === -2147483648 ? 0 : Math.abs(hash);
+  });
+}
+
+export class Model {
+  readonly fileSize: number;
+  /** In log order. */
+  log: Entry[] = [];
+  /** Everything below is promised to survive the loss of the process. */
+  writtenTo = 0;
+  /** Everything below is promised to survive the loss of power. */
+  durableTo = 0;
+  /** Messages that a recovery has dropped. */
+  cut = 0;
+  #queues = new Map<string, Entry[]>();
+
+  constructor(fileSize: number) {
+    this.fileSize = fileSize;
+  }
+
+  get end(): number {
+    const last = this.log.at(-1);
+    return last === undefined ? 0 : last.position + last.size;
+  }
+
+  queue(topic: string, queueId: number): readonly Entry[] {
+    return this.#queues.get(`${topic}/${queueId}`) ?? [];
+  }
+
+  queues(): Iterable<readonly [string, readonly Entry[]]> {
+    return this.#queues;
+  }
+
+  /** A put answered that it appended these, adjacent, as one unit. */
+  appended(entries: readonly Entry[]): void {
+    const first = entries[0]!;
+    const bytes = entries.reduce((sum, entry) => sum + entry.size, 0);
+    const left = this.fileSize - (this.end % this.fileSize);
+    const expected = bytes + 8 <= left ? this.end : this.end + left;
+    assert.equal(first.position, expected, `message ${first.id}: place in the log`);
+    for (const entry of entries) {
+      const key = `${entry.topic}/${entry.queueId}`;
+      let queue = this.#queues.get(key);
+      if (queue === undefined) {
+        queue = [];
+        this.#queues.set(key, queue);
+      }
+      assert.equal(
+        entry.position,
+        this.log.length === 0 || entry === first ? expected : this.end,
+        'members are adjacent',
+      );
+      assert.equal(entry.queueOffset, queue.length, `message ${entry.id}: queue offset in ${key}`);
+      queue.push(entry);
+      this.log.push(entry);
+    }
+  }
+
+  /** The log as a start has left it: a beginning of what was appended, at least as long as promised. */
+  recovered(found: LogContent, promisedTo: number): void {
+    for (let i = 0; i < found.records.length; i++) {
+      const entry = this.log[i];
+      const record = found.records[i]!;
+      assert.ok(
+        entry !== undefined,
+        `a record lies at ${record.position} where nothing was appended or what was appended had been cut`,
+      );
+      sameMessage(entry, record);
+    }
+    const kept = found.records.length;
+    const lost = this.log[kept];
+    if (lost !== undefined) {
+      assert.ok(
+        lost.position + lost.size > promisedTo,
+        `message ${lost.id} at ${lost.position} (queue ${lost.topic}/${lost.queueId} offset ${lost.queueOffset}) was promised ` +
+          `(up to ${promisedTo}) and is gone: ${found.reason}`,
+      );
+    }
+    this.cut += this.log.length - kept;
+    this.log.length = kept;
+    this.#queues = new Map();
+    for (const entry of this.log) {
+      const key = `${entry.topic}/${entry.queueId}`;
+      const queue = this.#queues.get(key);
+      if (queue === undefined) this.#queues.set(key, [entry]);
+      else queue.push(entry);
+    }
+    this.writtenTo = this.end;
+    this.durableTo = Math.min(this.durableTo, this.end);
+  }
+}
+
+/** @throws AssertionError when a record is not the message that was sent. */
+export function sameMessage(entry: Entry, record: LogRecord): void {
+  const where = `message ${entry.id} at ${entry.position}`;
+  assert.equal(record.position, entry.position, `${where}: position`);
+  assert.equal(record.size, entry.size, `${where}: size`);
+  assert.equal(record.topic, entry.topic, `${where}: topic`);
+  assert.equal(record.queueId, entry.queueId, `${where}: queue`);
+  assert.equal(record.queueOffset, entry.queueOffset, `${where}: queue offset`);
+  assert.equal(record.flag, entry.flag, `${where}: flag`);
+  assert.equal(record.bornTimestamp, entry.bornTimestamp, `${where}: born time`);
+  assert.equal(record.storeTimestamp, entry.storeTimestamp, `${where}: store time`);
+  assert.ok(record.body.equals(entry.body), `${where}: body`);
+  assert.equal(record.properties, entry.properties, `${where}: properties`);
+}

@@ -1,0 +1,39 @@
+// Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
+// each event. Ends with exit code 1 if any seed fails, after naming each.
+
+import { parseArgs } from 'node:util';
+import { runHistory } from './power-cut.ts';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    from: { type: 'string', default: '0' },
+    seed: { type: 'string' },
+    'sync-lies': { type: 'boolean', default: false },
+  },
+});
+const syncLies = values['sync-lies'];
+
+if (values.seed !== undefined) {
+  const report = await runHistory(Number(values.seed), { syncLies, trace: (line) => console.log(line) });
+  console.log(report);
+} else {
+  const from = Number(values.from);
+  const to = from + Number(values.seeds);
+  const started = performance.now();
+  const totals: Record<string, number> = {};
+  let failed = 0;
+  for (let seed = from; seed < to; seed++) {
+    try {
+      for (const [name, n] of Object.entries(await runHistory(seed, { syncLies })))
+        totals[name] = (totals[name] ?? 0) + n;
+    } catch (error) {
+      failed++;
+      console.log(`seed ${seed} fails: ${error instanceof Error ? error.message : String(error)}`);
+      console.log(`  replay: npm run sim -- --seed ${seed}${syncLies ? ' --sync-lies' : ''}`);
+    }
+  }
+  console.log(totals);
+  console.log(`${to - from - failed} passed, ${failed} failed, ${Math.round((performance.now() - started) / 1000)} s`);
+  process.exitCode = failed === 0 ? 0 : 1;
+}

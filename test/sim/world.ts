@@ -1,0 +1,122 @@
+// The world that a simulated store lives in: one disk that survives, and for each life of the process a fresh clock and a
+// fresh queue of completions. One seed decides everything; nothing real (time, disk, timers) takes part.
+
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Clock, FakeClock, type Random, SeededRandom } from '../../src/common/index.ts';
+import { MemoryFileSystem } from '../../src/io/index.ts';
+
+/** Thrown to unwind whatever was going on when the power went. */
+export class PowerLost extends Error {}
+
+/** Steps after which something that should have happened is said never to happen. */
+const MAX_STEPS = 20_000;
+
+export class World {
+  readonly random: Random;
+  readonly fs: MemoryFileSystem;
+  clock: FakeClock = new FakeClock(1_700_000_000_000, { manual: true });
+  #tasks: Array<() => void> = [];
+
+  constructor(seed: number) {
+    this.random = new SeededRandom(seed);
+    const disk = this.random.int(0x7fffffff);
+    const now: Clock = {
+      now: () => this.clock.now(),
+      monotonic: () => this.clock.monotonic(),
+      after: (ms, fn) => this.clock.after(ms, fn),
+      every: (ms, fn) => this.clock.every(ms, fn),
+      soon: (fn) => this.clock.soon(fn),
+    };
+    this.fs = new MemoryFileSystem({
+      clock: now,
+      random: new SeededRandom(disk),
+      schedule: (task) => this.#tasks.push(task),
+      directories: ['/store'],
+    });
+  }
+
+  /** A new process: what the old one waited for never comes, and some time has passed. */
+  newLife(): void {
+    this.clock = new FakeClock(this.clock.now() + 1 + this.random.int(5000), { manual: true });
+    this.#tasks = [];
+  }
+
+  /** A copy of the disk as programs see it, in the same world. */
+  copyDisk(): MemoryFileSystem {
+    return this.fs.clone({ schedule: (task) => this.#tasks.push(task) });
+  }
+
+  /** Completions that wait. */
+  get waiting(): number {
+    return this.#tasks.length;
+  }
+
+  /** Lets one waiting completion happen, any of them; false if there is none. */
+  async complete(): Promise<boolean> {
+    if (this.#tasks.length === 0) return false;
+    const index = this.random.int(this.#tasks.length);
+    const task = this.#tasks[index]!;
+    this.#tasks[index] = this.#tasks[this.#tasks.length - 1]!;
+    this.#tasks.pop();
+    await this.#run(task);
+    return true;
+  }
+
+  /** Ends the current turn of the loop; false if nothing was to be done. */
+  async soon(): Promise<boolean> {
+    let ran = false;
+    await this.#run(() => {
+      ran = this.clock.runSoon();
+    });
+    return ran;
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.#run(() => this.clock.advance(ms));
+  }
+
+  /** Does `fn`, lets promises settle, and notices a power cut, whatever came of it. */
+  async #run(fn: () => void): Promise<void> {
+    try {
+      fn();
+    } catch (error) {
+      if (!this.fs.isDown) throw error;
+    }
+    await turn();
+    this.checkPower();
+  }
+
+  /** @throws PowerLost */
+  checkPower(): void {
+    if (this.fs.isDown) throw new PowerLost('the power is off');
+  }
+
+  /** Moves the world on until `condition`; time passes only when nothing else is left to do. */
+  async until(condition: () => boolean, what: string): Promise<void> {
+    await turn();
+    for (let step = 0; step < MAX_STEPS; step++) {
+      this.checkPower();
+      if (condition()) return;
+      if (await this.complete()) continue;
+      if (await this.soon()) continue;
+      await this.advance(1 + this.random.int(100));
+    }
+    throw new Error(`this never happens: ${what}`);
+  }
+
+  /** As `until`, for a promise; a rejection caused by a power cut becomes PowerLost. */
+  async settle<T>(promise: Promise<T>, what: string): Promise<T> {
+    let outcome: { value: T } | { error: unknown } | undefined;
+    promise.then(
+      (value) => {
+        outcome = { value };
+      },
+      (error: unknown) => {
+        outcome = { error };
+      },
+    );
+    await this.until(() => outcome !== undefined, what);
+    if ('error' in outcome!) throw outcome.error;
+    return outcome!.value;
+  }
+}
