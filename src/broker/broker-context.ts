@@ -1,5 +1,6 @@
 // The one object that processors are handed: the broker's tables, its store and its services. It is put together once, at the start.
 
+import { readBrokerSettings, type Settings } from '../common/config/index.ts';
 import type { Clock, Logger, Random } from '../common/index.ts';
 import type { FileSystem } from '../io/index.ts';
 import { hostText } from '../message/index.ts';
@@ -48,8 +49,8 @@ export interface BrokerContextOptions {
   /** An open store; its root holds the folder `config`. */
   readonly store: MessageStore;
   readonly storeHost: Uint8Array;
-  /** The file of settings that the broker was started with, if there was one. */
-  readonly configPath?: string;
+  /** What the broker was started with; default: nothing but defaults. */
+  readonly settings?: Settings;
   /** Told of new and changed topics, for an incremental registration. */
   readonly registerTopics: TopicsChanged;
 }
@@ -77,7 +78,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
       fs,
       logger,
       nowMs: clock.now(),
-      path: options.configPath,
+      settings: options.settings ?? readBrokerSettings({}),
       tables: [config, store.config],
       blackList: config.configBlackList,
     }),

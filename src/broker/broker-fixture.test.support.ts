@@ -7,6 +7,7 @@ import { hostField } from '../message/index.ts';
 import {
   type Channel,
   type ExtFields,
+  type FrameWriter,
   HeaderView,
   type RemotingResponse,
   type Request,
@@ -59,7 +60,21 @@ export class FakeChannel implements Channel {
     this.#onClose.push(fn);
   }
 
+  get inFlight(): number {
+    return 0;
+  }
+
+  get unsentBytes(): number {
+    return 0;
+  }
+
+  request(): void {
+    throw new Error('nobody answers');
+  }
+
   send(): void {}
+
+  drop(): void {}
 }
 
 /** What a handler answered. */
@@ -162,7 +177,7 @@ class FakeRequest implements Request {
   readonly opaque = 1;
   readonly oneway = false;
   readonly header: HeaderView;
-  readonly buffer: Uint8Array;
+  readonly buffer: Buffer;
   readonly bodyStart = 0;
   readonly bodyEnd: number;
   readonly answer: Promise<Answer>;
@@ -176,7 +191,7 @@ class FakeRequest implements Request {
   ) {
     this.code = code;
     this.channel = channel;
-    this.buffer = typeof body === 'string' ? Buffer.from(body) : body;
+    this.buffer = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
     this.bodyEnd = this.buffer.length;
     this.header = new HeaderView();
     this.header.code = code;
@@ -198,11 +213,19 @@ class FakeRequest implements Request {
     });
   }
 
-  bodyCopy(): Uint8Array {
-    return Uint8Array.from(this.buffer);
+  bodyCopy(): Buffer {
+    return Buffer.from(this.buffer);
   }
 
   defer(): Responder {
     return this;
+  }
+
+  begin(): FrameWriter {
+    throw new Error('answered by respond only');
+  }
+
+  takeOver(): void {
+    throw new Error('answered by respond only');
   }
 }

@@ -104,7 +104,7 @@ export class AdminClient {
   async close(): Promise<void> {
     if (!this.#running) return;
     this.#running = false;
-    this.#client.release();
+    await this.#client.release();
   }
 
   /** Brokers by name and names by cluster. @throws BrokerError, GantryError REMOTING_..., CLIENT_STATE */

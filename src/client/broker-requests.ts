@@ -1,14 +1,14 @@
 // What brokers ask of a client: to rebalance (40), to reset offsets (220), for its offsets (221) and state (307), and to consume one
-// message at once (309). Everything else is answered "not supported", as silence would cost the broker its time-out.
+// message at once (309). Everything else the remoting layer answers "not supported".
 // RocketMQ: ClientRemotingProcessor.
 
 import { errorText } from '../common/index.ts';
 import { decodeMessages } from '../message/index.ts';
 import {
   parseJson,
+  type RemotingClient,
   type Request,
   RequestCode,
-  type RequestHandler,
   type Responder,
   ResponseCode,
   toJsonBytes,
@@ -17,25 +17,16 @@ import type { ClientInstance } from './client-instance.ts';
 import { jsonField, jsonNumber, queueEntries, queueMap } from './queue-json.ts';
 import type { MessageQueue } from './queues.ts';
 
-/** Makes the handler of a client's connections. */
-export function createBrokerRequestHandler(client: ClientInstance): RequestHandler {
-  return (request) => {
-    switch (request.code) {
-      case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-        void client.rebalanceNow();
-        return request.respond(ResponseCode.SUCCESS);
-      case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-        return resetOffsets(client, request);
-      case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
-        return consumerStatus(client, request);
-      case RequestCode.GET_CONSUMER_RUNNING_INFO:
-        return runningInfo(client, request);
-      case RequestCode.CONSUME_MESSAGE_DIRECTLY:
-        return consumeDirectly(client, request);
-      default:
-        return request.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ` request type ${request.code} not supported`);
-    }
-  };
+/** Answers these requests on all connections of a client. */
+export function registerBrokerRequests(remoting: RemotingClient, client: ClientInstance): void {
+  remoting.register(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, (request) => {
+    void client.rebalanceNow();
+    request.respond(ResponseCode.SUCCESS);
+  });
+  remoting.register(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, (request) => resetOffsets(client, request));
+  remoting.register(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, (request) => consumerStatus(client, request));
+  remoting.register(RequestCode.GET_CONSUMER_RUNNING_INFO, (request) => runningInfo(client, request));
+  remoting.register(RequestCode.CONSUME_MESSAGE_DIRECTLY, (request) => consumeDirectly(client, request));
 }
 
 function noSuchGroup(responder: Responder, group: string): void {

@@ -6,11 +6,10 @@
 
 import { type Clock, errorText, GantryError, type Logger, type Random, type Timer } from '../common/index.ts';
 import { hostField, UniqueIds } from '../message/index.ts';
-import { type Channel, type ExtFields, type RemotingResponse, RequestCode } from '../remoting/index.ts';
-import { createBrokerRequestHandler } from './broker-requests.ts';
+import { type Channel, type ExtFields, RemotingClient, type RemotingResponse, RequestCode } from '../remoting/index.ts';
+import { registerBrokerRequests } from './broker-requests.ts';
 import { type ClientOptions, type ClientSettings, clientSettings } from './client-options.ts';
 import { Connections } from './connections.ts';
-import { dialer } from './dial.ts';
 import type { GroupConsumer } from './group-consumer.ts';
 import { type ConsumerData, heartbeatBody } from './heartbeat.ts';
 import { KeepAlive } from './keep-alive.ts';
@@ -96,8 +95,9 @@ export class ClientInstance {
     if (this.#users++ > 0) return;
     const { settings } = this;
     this.#keepAlive = new KeepAlive();
-    const handler = createBrokerRequestHandler(this);
-    this.#connections = new Connections(dialer(settings, handler), settings.clock, (address, channel) =>
+    const remoting = new RemotingClient(settings);
+    registerBrokerRequests(remoting, this);
+    this.#connections = new Connections(remoting, settings.clock, (address, channel) =>
       this.#afterConnect(address, channel),
     );
     this.#nameServers = new NameServers(settings.namesrvAddrs, this.#connections, {
@@ -112,18 +112,20 @@ export class ClientInstance {
     );
   }
 
-  /** A member has ended; the last one stops the instance. */
-  release(): void {
+  /** A member has ended; the last one stops the instance and resolves when its connections are closed. */
+  async release(): Promise<void> {
     if (this.#users === 0 || --this.#users > 0) return;
     for (const timer of this.#timers.splice(0)) timer.cancel();
     this.#rebalanceTimer?.cancel();
     this.#rebalanceTimer = undefined;
-    this.#connections?.close();
+    const connections = this.#connections;
     this.#connections = undefined;
     this.#nameServers = undefined;
     this.#routes = undefined;
-    this.#keepAlive?.release();
+    const keepAlive = this.#keepAlive;
     this.#keepAlive = undefined;
+    await connections?.close();
+    keepAlive?.release();
   }
 
   addProducer(group: string): void {

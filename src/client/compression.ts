@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import * as zlib from 'node:zlib';
 import { errorText, GantryError } from '../common/index.ts';
 import { SysFlag } from '../message/index.ts';
+import { decodeLz4Frame } from './lz4-frame.ts';
 
 const deflate = promisify(zlib.deflate);
 
@@ -30,7 +31,7 @@ const zstdDecompress = (zlib as unknown as { zstdDecompressSync?: ZstdDecompress
 
 /**
  * The body as the producer handed it in. Bodies that are not compressed come back as they are.
- * @throws GantryError MESSAGE for LZ4, for zstd where Node lacks it, for unknown kinds and for damaged bytes.
+ * @throws GantryError MESSAGE for zstd where Node lacks it, for unknown kinds and for damaged bytes.
  */
 export function decompressBody(body: Uint8Array, sysFlag: number): Uint8Array {
   if ((sysFlag & SysFlag.COMPRESSED) === 0 || body.length === 0) return body;
@@ -44,6 +45,8 @@ export function decompressBody(body: Uint8Array, sysFlag: number): Uint8Array {
       case SysFlag.COMPRESSION_ZSTD:
         if (zstdDecompress !== undefined) return zstdDecompress(body, { maxOutputLength: MAX_INFLATED_BYTES });
         break;
+      case SysFlag.COMPRESSION_LZ4:
+        return decodeLz4Frame(body, MAX_INFLATED_BYTES);
       default:
         break;
     }
@@ -55,9 +58,6 @@ export function decompressBody(body: Uint8Array, sysFlag: number): Uint8Array {
       'MESSAGE',
       `the body is compressed with ZSTD, which Node ${process.versions.node} cannot read (22.15 and later can)`,
     );
-  }
-  if (kind === SysFlag.COMPRESSION_LZ4) {
-    throw new GantryError('MESSAGE', 'the body is compressed with LZ4, which this client cannot read');
   }
   throw new GantryError('MESSAGE', `the body is compressed in an unknown way (sysFlag 0x${sysFlag.toString(16)})`);
 }

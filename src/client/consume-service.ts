@@ -21,10 +21,7 @@ export interface ConsumeContext {
 }
 
 /** Consumes messages. A rejection counts as RECONSUME_LATER. */
-export type MessageListener = (
-  messages: readonly ReceivedMessage[],
-  context: ConsumeContext,
-) => Promise<ConsumeStatus> | ConsumeStatus;
+export type MessageListener = (messages: readonly ReceivedMessage[], context: ConsumeContext) => Promise<ConsumeStatus>;
 
 /** When even sending back fails, the message is tried again here after this long. */
 const RETRY_HERE_MS = 5000;

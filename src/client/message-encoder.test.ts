@@ -14,10 +14,12 @@ interface GoldenSend {
   requestCode: number;
 }
 
+// dist/src/client and .build/NAME/src/client alike: the fixtures lie in the sources.
+const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/src\/.*$/, '');
+
 /** What a Java 5.5.0 producer sent, in order: sync, sync, async, one-way, delay level, timer, batch, compressed. */
 function goldenSends(): GoldenSend[] {
-  const path = new URL('../../../../test/fixtures/client/producer-sends.jsonl', import.meta.url);
-  const lines = readFileSync(fixture(path), 'utf8').trim().split('\n');
+  const lines = readFileSync(`${root}/test/fixtures/client/producer-sends.jsonl`, 'utf8').trim().split('\n');
   return lines.map((line) => {
     const { frame, requestCode } = JSON.parse(line) as { frame: string; requestCode: number };
     const bytes = Buffer.from(frame, 'base64');
@@ -25,20 +27,6 @@ function goldenSends(): GoldenSend[] {
     const header = JSON.parse(bytes.toString('utf8', 8, 8 + headerLength)) as { extFields: Record<string, string> };
     return { ext: header.extFields, body: bytes.subarray(8 + headerLength), requestCode };
   });
-}
-
-/** Builds lie one or two folders below the root. */
-function fixture(url: URL): URL {
-  for (const up of ['../../../', '../../../../']) {
-    const candidate = new URL(`${up}test/fixtures/client/producer-sends.jsonl`, import.meta.url);
-    try {
-      readFileSync(candidate);
-      return candidate;
-    } catch {
-      // The next one.
-    }
-  }
-  return url;
 }
 
 function text(ext: ReturnType<typeof sendHeader>): Record<string, string> {
@@ -85,7 +73,7 @@ for (const [index, message] of messages.entries()) {
 
 test('a batch equals what Java sent: header and every member', () => {
   const golden = goldenSends().find((send) => send.requestCode === 320)!;
-  const ids = [...golden.body.toString('latin1').matchAll(/UNIQ_KEY\u0001(\w+)/g)].map((match) => match[1]!);
+  const ids = [...golden.body.toString('latin1').matchAll(/UNIQ_KEY.(\w+)/g)].map((match) => match[1]!);
   ids.push(uniqueKey(golden.ext['i']!));
   const members = [0, 1, 2, 3].map((i) => ({ topic: 'FrameA', body: `batch${i}`, tags: 'TagA', keys: `batch${i}` }));
   const encoded = encodeBatchMessage(members, () => ids.shift()!, limits);
@@ -158,8 +146,7 @@ test('a batch of two topics, with a delay, with different waits, or empty is ref
   for (const batch of bad) assert.throws(() => encodeBatchMessage(batch, id, limits), { code: 'MESSAGE' });
 });
 
-test('compressed kinds that cannot be read are named', () => {
-  assert.throws(() => decompressBody(Buffer.from('x'), 0x101), /LZ4/);
+test('compressed bodies that cannot be read say why', () => {
   assert.throws(() => decompressBody(Buffer.from('x'), 0x701), /sysFlag 0x701/);
   assert.throws(() => decompressBody(Buffer.from('no zlib'), 0x301), { code: 'MESSAGE' });
 });

@@ -152,7 +152,7 @@ export class Producer {
     this.#state = 'closed';
     if (!wasRunning) return;
     await this.#client.removeProducer(this.group);
-    this.#client.release();
+    await this.#client.release();
   }
 }
 

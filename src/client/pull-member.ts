@@ -110,7 +110,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     await this.persistOffsets(true);
     this.#rebalancer.dropAll();
     await this.#client.removeConsumer(this.group);
-    this.#client.release();
+    await this.#client.release();
   }
 
   /** Hands out messages of one queue, in order; waits at most `timeoutMs` for the first. */

@@ -130,7 +130,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     await this.persistOffsets(true);
     this.#rebalancer.dropAll();
     await this.#client.removeConsumer(this.group);
-    this.#client.release();
+    await this.#client.release();
   }
 
   topics(): Iterable<string> {

@@ -131,6 +131,11 @@ export class PropertyTable {
     return this.#range[index * 4 + 3]!;
   }
 
+  /** Java hash of entry `index`'s name. */
+  hashAt(index: number): number {
+    return this.#hash[index]!;
+  }
+
   /** Whether a name with this Java hash is there; hashes of different names may collide. */
   hasHash(hash: number): boolean {
     for (let i = 0; i < this.count; i++) if (this.#hash[i] === hash) return true;

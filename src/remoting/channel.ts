@@ -17,6 +17,10 @@ import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './t
 
 /** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
 const COPY_LIMIT = 32 * 1024;
+/** Our own requests are numbered far from where clients begin, for those that tell answers from requests by `opaque` alone. */
+const FIRST_OPAQUE = 0x4000_0000;
+/** A peer that does not end its side after we ended ours is cut off after so long. */
+const LINGER_MS = 5_000;
 
 /** Gets each request frame of a channel; the body is `buffer[bodyStart, end)`. */
 export type FrameHandler = (
@@ -87,7 +91,7 @@ export class SocketChannel implements Channel, HubMember {
 
   inFlight = 0;
   readonly #calls = new Map<number, PendingCall>();
-  #opaque = 0;
+  #opaque: number = FIRST_OPAQUE;
   readonly #closeListeners: Array<() => void> = [];
   readonly #sink: FrameSink = (buffer, start, end) => this.#frame(buffer, start, end);
 
@@ -162,7 +166,7 @@ export class SocketChannel implements Channel, HubMember {
   /** The share of a new turn: first what was left of the last chunk, then the socket again. */
   continueInput(): void {
     this.#inputQueued = false;
-    if (!this.#open || this.#throttled) return;
+    if (!this.#open || this.#deaf || this.#throttled) return;
     this.#frames = 0;
     if (this.#backlog !== undefined) {
       const backlog = this.#backlog;
@@ -203,9 +207,9 @@ export class SocketChannel implements Channel, HubMember {
       this.#fault(error.message);
       return;
     }
-    if (!this.#open) return;
+    if (!this.#open || this.#deaf) return;
     if (stopped < end) {
-      if (buffer === this.#hub.chunk) {
+      if (buffer.buffer === this.#hub.chunk.buffer) {
         this.#backlog = Buffer.from(buffer.subarray(stopped, end));
         this.#backlogAt = 0;
       } else {
@@ -345,7 +349,10 @@ export class SocketChannel implements Channel, HubMember {
       if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
       else this.#write(pieces, slabs, bytes);
     }
-    if (this.#endAfterFlush && !this.#gone) this.#socket.end();
+    if (this.#endAfterFlush) {
+      this.#open = false;
+      this.#socket.end();
+    }
   }
 
   #write(pieces: Uint8Array[], slabs: Buffer[], bytes: number): void {
@@ -389,12 +396,7 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#open) this.#writeRequest(code, this.#nextOpaque(), FLAG_ONEWAY, ext, body);
   }
 
-  invoke(
-    code: number,
-    ext: ExtFields | null,
-    body: Uint8Array | null,
-    timeoutMs: number,
-  ): Promise<RemotingResponse> {
+  invoke(code: number, ext: ExtFields | null, body: Uint8Array | null, timeoutMs: number): Promise<RemotingResponse> {
     return new Promise((resolve, reject) => {
       this.request(code, ext, body, timeoutMs, (error, response) => {
         if (error !== undefined) reject(error);
@@ -502,10 +504,11 @@ export class SocketChannel implements Channel, HubMember {
       const size = this.#socket.writableLength + queuedInKernel(this.#socket);
       if (size !== this.#queueSize) this.#progressAt = now;
       this.#queueSize = size;
-      if (now - this.#progressAt >= limits.stallMs) {
-        this.#fault(`it took none of ${this.#unsent} bytes for ${limits.stallMs / 1000} s`);
-        return;
-      }
+      if (now - this.#progressAt < limits.stallMs) return;
+      this.#fault(`it took none of ${this.#unsent} bytes for ${limits.stallMs / 1000} s`);
+      this.#destroy();
+    } else if (!this.#open) {
+      if (now - this.#activeAt >= LINGER_MS) this.#destroy();
     } else if (now - this.#activeAt >= limits.idleMs) {
       this.close(`idle for ${limits.idleMs / 1000} s`);
     }

@@ -60,10 +60,9 @@ export class ConnectionHub {
   readonly members: Set<HubMember> = new Set();
   /** Time of the current turn. */
   now: number;
-  /** What is said of itself in its log lines: `broker`, `name server`, `client`. */
-  readonly name: string;
 
-  readonly #turnEnds: Array<() => void> = [];
+  /** Replaced, never changed: a callback may remove itself. */
+  #turnEnds: ReadonlyArray<() => void> = [];
   #output: HubMember[] = [];
   #input: HubMember[] = [];
   #scheduled = false;
@@ -73,17 +72,20 @@ export class ConnectionHub {
   #nextId = 1;
   readonly #endTurnLater = (): void => this.#endTurn();
 
-  constructor(clock: Clock, logger: Logger, limits: Partial<ConnectionLimits>, name: string) {
+  constructor(clock: Clock, logger: Logger, limits: Partial<ConnectionLimits>) {
     this.clock = clock;
     this.logger = logger;
     this.limits = { ...DEFAULT_LIMITS, ...limits };
-    this.name = name;
     this.now = clock.now();
   }
 
   /** Calls `fn` once at the end of each turn that had input or output, before output is written. */
   onTurnEnd(fn: () => void): void {
-    this.#turnEnds.push(fn);
+    this.#turnEnds = [...this.#turnEnds, fn];
+  }
+
+  removeTurnEnd(fn: () => void): void {
+    this.#turnEnds = this.#turnEnds.filter((other) => other !== fn);
   }
 
   add(member: HubMember): number {

@@ -85,8 +85,7 @@ export class FrameReader {
 
   /** Size of the frame at `at`, with its length field. */
   #totalAt(buffer: Buffer, at: number): number {
-    const length =
-      (buffer[at]! << 24) | (buffer[at + 1]! << 16) | (buffer[at + 2]! << 8) | buffer[at + 3]!;
+    const length = (buffer[at]! << 24) | (buffer[at + 1]! << 16) | (buffer[at + 2]! << 8) | buffer[at + 3]!;
     if (length >= LENGTH_BYTES && length + LENGTH_BYTES <= this.#limit) return length + LENGTH_BYTES;
     if (length >= 0 && length < LENGTH_BYTES) throw new GantryError('FRAME', `a frame of ${length} bytes is too short`);
     const text = buffer.toString('latin1', at, at + LENGTH_BYTES);

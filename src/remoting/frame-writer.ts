@@ -196,7 +196,9 @@ export class FrameWriter {
     const needed = this.length + size;
     const { bytes } = this;
     if (needed <= bytes.length) return;
-    const grown = this.#slabs.take(this.length === 0 ? Math.max(needed, this.#hint) : Math.max(needed, 2 * bytes.length));
+    const grown = this.#slabs.take(
+      this.length === 0 ? Math.max(needed, this.#hint) : Math.max(needed, 2 * bytes.length),
+    );
     if (this.length > 0) grown.set(bytes.subarray(0, this.length));
     this.bytes = grown;
     if (bytes.length > 0) this.#slabs.give(bytes);

@@ -1,3 +1,4 @@
+export { addressText, hostBytes, ipBytes, plainIp, splitAddress } from './address.ts';
 export { decodeBinaryHeader, encodeBinaryHeader } from './binary-header.ts';
 export {
   FLAG_ONEWAY,
@@ -11,6 +12,7 @@ export {
   ResponseCode,
   SerializeType,
 } from './codes.ts';
+export { type ConnectionLimits, DEFAULT_LIMITS } from './connection-hub.ts';
 export { decodeFrame } from './frame.ts';
 export { FrameWriter } from './frame-writer.ts';
 export { decodeJsonHeader } from './header-scanner.ts';
@@ -18,4 +20,15 @@ export { HeaderView } from './header-view.ts';
 export { type JsonObject, type JsonValue, type ParseJsonOptions, parseJson } from './json.ts';
 export { unescapeInto, unescapeText } from './json-unescape.ts';
 export { toJson, toJsonBytes } from './json-writer.ts';
-export type { Channel, ExtFields, RemotingResponse, Request, RequestHandler, Responder } from './types.ts';
+export { RemotingClient, type RemotingClientOptions } from './remoting-client.ts';
+export { RemotingServer, type RemotingServerOptions } from './server.ts';
+export { SlabPool } from './slab-pool.ts';
+export type {
+  Channel,
+  ExtFields,
+  RemotingResponse,
+  Request,
+  RequestHandler,
+  Responder,
+  ResponseCallback,
+} from './types.ts';

@@ -76,12 +76,7 @@ export interface Channel {
   /** Sends a one-way request. */
   sendOneway(code: number, ext?: ExtFields | null, body?: Uint8Array | null): void;
   /** Sends a request and waits. Rejects with GantryError REMOTING_TIMEOUT or REMOTING_CLOSED. */
-  invoke(
-    code: number,
-    ext: ExtFields | null,
-    body: Uint8Array | null,
-    timeoutMs: number,
-  ): Promise<RemotingResponse>;
+  invoke(code: number, ext: ExtFields | null, body: Uint8Array | null, timeoutMs: number): Promise<RemotingResponse>;
   /** As `invoke`, with a callback instead of a promise: for callers that send thousands a second. */
   request(
     code: number,
@@ -104,7 +99,4 @@ export interface Channel {
 }
 
 /** Called exactly once, with an error or a response. */
-export type ResponseCallback = (
-  error: GantryError | undefined,
-  response: RemotingResponse | undefined,
-) => void;
+export type ResponseCallback = (error: GantryError | undefined, response: RemotingResponse | undefined) => void;

@@ -562,11 +562,21 @@ export class MessageStore {
     this.#clock.soon(() => this.#turn());
   }
 
-  #turn(): void {
-    this.#turnAsked = false;
+  /**
+   * Commits what this loop turn has appended and releases the answers that waited for that. A server calls it at the end of a turn,
+   * before it writes its output; without that it happens by itself a little later, together with the dispatch.
+   */
+  endTurn(): void {
+    if (!this.#turnAsked) return;
     this.#log.commit();
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#lastStoreTimestamp;
     if (this.#syncFlush) this.#log.flush();
+    this.#acks.progress(this.#log.committed, this.#log.flushed);
+  }
+
+  #turn(): void {
+    this.endTurn();
+    this.#turnAsked = false;
     this.#progress();
   }
 
@@ -767,6 +777,7 @@ export class MessageStore {
   #quiet(): Promise<void> {
     return new Promise((resolve) => {
       const step = (): void => {
+        this.#turnAsked = true;
         this.#turn();
         this.#log.flush();
         const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;

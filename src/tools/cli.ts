@@ -63,7 +63,8 @@ function usageLine(text: string): string {
   const line = text
     .trim()
     .replace(/^error: /, '')
-    .replace(/\s*\n\s*/g, ' ');
+    .replace(/\s*\n\s*/g, ' ')
+    .replace(/\.$/, '');
   return `gantry: ${line}; see --help\n`;
 }
 

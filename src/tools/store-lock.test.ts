@@ -65,6 +65,15 @@ test('a free store is taken, marked and given back', () => {
   lockStore(root, { recordLocks: null }).release();
 });
 
+test('a failed start leaves a directory as it was', () => {
+  const root = freshRoot();
+  lockStore(root).release(true);
+  assert.deepEqual(fs.readdirSync(root), []);
+  fs.writeFileSync(`${root}/lock`, 'lock');
+  lockStore(root).release(true);
+  assert.deepEqual(fs.readdirSync(root), ['lock']);
+});
+
 test('the same process does not get a store twice, and its record lock survives the try', withFfi, async () => {
   const root = freshRoot();
   const lock = lockStore(root);

@@ -10,7 +10,8 @@ import { loadRecordLocks, lockHolderInProc, type RecordLocks } from './record-lo
 export interface StoreLock {
   /** `fcntl` keeps Java out too, `pid` keeps only Gantry out. */
   readonly kind: 'fcntl' | 'pid';
-  release(): void;
+  /** Gives the store back; more than once does nothing. With `undo` what taking it created is removed, as after a failed start. */
+  release(undo?: boolean): void;
 }
 
 export interface StoreLockOptions {
@@ -30,6 +31,7 @@ export function lockStore(root: string, options: StoreLockOptions = {}): StoreLo
   // First of all, since closing a second descriptor of `lock` would drop the lock that this process holds.
   refuseIfHeld(root, pidPath);
   const recordLocks = options.recordLocks === undefined ? loadRecordLocks() : (options.recordLocks ?? undefined);
+  const before = { folder: fs.existsSync(`${root}/gantry`), lock: fs.existsSync(lockPath) };
   let fd: number | undefined;
   try {
     if (recordLocks === undefined) refuseIfLocked(root, lockPath, options.procLocks);
@@ -44,10 +46,12 @@ export function lockStore(root: string, options: StoreLockOptions = {}): StoreLo
   let held = true;
   return {
     kind: fd === undefined ? 'pid' : 'fcntl',
-    release: () => {
+    release: (undo = false) => {
       if (!held) return;
       held = false;
       fs.rmSync(pidPath, { force: true });
+      if (undo && !before.lock) fs.rmSync(lockPath, { force: true });
+      if (undo && !before.folder && fs.readdirSync(`${root}/gantry`).length === 0) fs.rmdirSync(`${root}/gantry`);
       if (fd !== undefined) fs.closeSync(fd);
     },
   };

@@ -29,7 +29,7 @@ export function smallConfig(settings: Partial<MessageStoreConfig> = {}): Message
     mappedFileSizeConsumeQueue: QUEUE_FILE_BYTES,
     maxHashSlotNum: INDEX_SLOTS,
     maxIndexNum: INDEX_ENTRIES,
-    gantryReadCacheBytes: 64 * 1024,
+    gantryReadCacheBytes: 16 * 1024 * 1024,
     ...settings,
   };
 }

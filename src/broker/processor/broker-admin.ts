@@ -6,7 +6,6 @@ import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '..
 import { GetMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { asDouble } from '../broker-stats.ts';
-import { readProperties } from '../runtime-config.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
@@ -24,9 +23,9 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
     request.respond(ResponseCode.SUCCESS, null, { version }, Buffer.from(context.settings.text(), 'utf8'));
   });
   registry.register(RequestCode.UPDATE_BROKER_CONFIG, (request) => {
-    const changes = readProperties(Buffer.from(request.bodyCopy()).toString('utf8'));
-    context.settings.update(changes, context.clock.now());
-    if (changes.has('brokerPermission')) context.topics.touchAll();
+    const from = `request of ${request.channel.remoteAddress}`;
+    const changed = context.settings.update(request.bodyCopy(), from, context.clock.now());
+    if (changed.includes('brokerPermission')) context.topics.touchAll();
     request.respond(ResponseCode.SUCCESS);
   });
   registry.register(RequestCode.GET_BROKER_RUNTIME_INFO, (request) => getRuntimeInfo(context, request));

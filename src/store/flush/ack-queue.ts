@@ -64,6 +64,8 @@ export class AckQueue {
   readonly #timeoutMs: number;
   readonly #committed = new Fifo();
   readonly #flushed = new Fifo();
+  #committedTo = 0;
+  #flushedTo = 0;
 
   constructor(clock: Clock, timeoutMs: number) {
     this.#clock = clock;
@@ -75,14 +77,20 @@ export class AckQueue {
     return this.#committed.size + this.#flushed.size;
   }
 
-  /** Lets `target` wait until everything below `offset` is committed, or with `flush` synced. */
+  /** Lets `target` wait until everything below `offset` is committed, or with `flush` synced; settles at once if it is already. */
   park(offset: number, flush: boolean, target: AckTarget): void {
+    if (offset <= (flush ? this.#flushedTo : this.#committedTo)) {
+      target.settle(PutMessageStatus.PUT_OK, '');
+      return;
+    }
     const deadline = flush ? this.#clock.monotonic() + this.#timeoutMs : 0;
     (flush ? this.#flushed : this.#committed).push({ offset, deadline, target });
   }
 
   /** Releases what the watermarks cover. */
   progress(committed: number, flushed: number): void {
+    this.#committedTo = committed;
+    this.#flushedTo = flushed;
     release(this.#committed, committed);
     release(this.#flushed, flushed);
   }

@@ -223,10 +223,10 @@ export class MessageReader {
 
   async #unitTime(queue: ConsumeQueue, ordinal: number): Promise<number> {
     const unit = new Uint8Array(CQ_UNIT_BYTES);
-    let got = -1;
-    while (!(await settled((ready) => (got = this.#queues.readUnits(queue, ordinal, 1, unit, ready)) >= 0)));
+    const read = (ready: Ready): boolean => this.#queues.readUnits(queue, ordinal, 1, unit, ready) >= 0;
+    while (!(await settled(read)));
     const view = viewOf(unit);
-    if (got === 0 || unitSize(view, 0) === FILLER_SIZE) return -1;
+    if (unitSize(view, 0) <= 0 || unitSize(view, 0) === FILLER_SIZE) return -1;
     const head = await this.#bytes(unitOffset(view, 0), Math.min(HEAD_BYTES + 8, unitSize(view, 0)));
     if (head === undefined) return -1;
     const record = viewOf(head);

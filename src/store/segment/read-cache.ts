@@ -76,9 +76,8 @@ export class ReadCache {
   forget(file: SegmentFile): void {
     const number = this.#numbers.get(file);
     if (number === undefined) return;
-    for (const [key, block] of this.#blocks) {
-      if (Math.floor(key / KEY_BLOCKS) !== number) continue;
-      this.#blocks.delete(key);
+    for (const key of this.#blocks.keys()) {
+      if (Math.floor(key / KEY_BLOCKS) === number) this.#blocks.delete(key);
     }
     this.#numbers.delete(file);
     this.#lastKey = -1;

@@ -1,0 +1,228 @@
+// A broker: one store, its tables, its server, its registration with the name servers. Started and stopped here and nowhere else, in
+// the order that the rules of the engine ask for: primary tables are loaded before a request can change them, and on the way out
+// clients are sent elsewhere first and offsets are saved after the messages that they speak of. RocketMQ: BrokerController.
+
+import {
+  type Clock,
+  errorText,
+  type Logger,
+  type Random,
+  silentLogger,
+  systemClock,
+  systemRandom,
+  type Timer,
+} from '../common/index.ts';
+import { type FileSystem, nodeFileSystem } from '../io/index.ts';
+import { hostField, UniqueIds } from '../message/index.ts';
+import { addressText, RemotingClient, RemotingServer } from '../remoting/index.ts';
+import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
+import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { PullRequestHold } from './longpolling/pull-request-hold.ts';
+import { PullMessageProcessor } from './processor/pull-message.ts';
+import { registerProcessors } from './processor/register.ts';
+import { SendMessageProcessor } from './processor/send-message.ts';
+import { NameServerRegistration } from './register/name-server-registration.ts';
+
+export interface BrokerOptions {
+  /** Completed with RocketMQ's defaults. `brokerIP1` must be a literal IP address; it is what clients are told to dial. */
+  config?: Partial<BrokerConfig>;
+  /** Completed with RocketMQ's defaults. */
+  storeConfig: Partial<MessageStoreConfig> & Pick<MessageStoreConfig, 'storePathRootDir'>;
+  /** `a:1;b:2`; empty: the broker is known to no name server. */
+  namesrvAddrs?: string;
+  /** Address to listen on. Default 0.0.0.0. */
+  host?: string;
+  /** Port that clients are told if it differs from the one that is listened on (a mapped port). */
+  advertisedPort?: number;
+  /** Whether to listen on `listenPort - 2` too, where old clients expect a second door (vipChannelEnabled). Default true. */
+  vipPort?: boolean;
+  deps?: BrokerDependencies;
+}
+
+/** What the broker is handed (contract 1). Everything has a real default. */
+export interface BrokerDependencies {
+  fs?: FileSystem;
+  clock?: Clock;
+  random?: Random;
+  logger?: Logger;
+  memoryBytes?: number;
+  processId?: number;
+}
+
+/** RocketMQ: the distance of the second port. */
+const VIP_PORT_OFFSET = 2;
+
+export class Broker {
+  /** `ip:port` that clients are told. */
+  readonly address: string;
+  /** Port that is listened on. */
+  readonly port: number;
+  readonly context: BrokerContext;
+  readonly registration: NameServerRegistration;
+
+  readonly #server: RemotingServer;
+  readonly #client: RemotingClient;
+  readonly #hold: PullRequestHold;
+  readonly #timers: Timer[] = [];
+  #stopping: Promise<void> | undefined;
+
+  private constructor(
+    context: BrokerContext,
+    port: number,
+    server: RemotingServer,
+    client: RemotingClient,
+    hold: PullRequestHold,
+    registration: NameServerRegistration,
+  ) {
+    this.context = context;
+    this.address = context.brokerAddress;
+    this.port = port;
+    this.registration = registration;
+    this.#server = server;
+    this.#client = client;
+    this.#hold = hold;
+  }
+
+  /**
+   * Opens the store, loads the tables, listens, registers. On return clients can send, and every name server that answers knows the
+   * broker.
+   * @throws GantryError whatever kept it from starting (ports, addresses, store and state files); nothing keeps running.
+   * @example const broker = await Broker.start({ storeConfig: { storePathRootDir: './store' }, namesrvAddrs: '127.0.0.1:9876' });
+   */
+  static async start(options: BrokerOptions): Promise<Broker> {
+    const deps = options.deps ?? {};
+    const fs = deps.fs ?? nodeFileSystem;
+    const clock = deps.clock ?? systemClock;
+    const random = deps.random ?? systemRandom;
+    const logger = deps.logger ?? silentLogger;
+    const config: BrokerConfig = { ...defaultBrokerConfig(), ...options.config };
+    const host = options.host ?? '0.0.0.0';
+    const server = new RemotingServer({ clock, logger });
+    const client = new RemotingClient({ clock, logger });
+    const undo: Array<() => Promise<unknown>> = [() => client.close(), () => server.close(0)];
+    try {
+      // A port of 0 is known only when it is taken, and the address is part of every record.
+      const early = config.listenPort === 0 ? await server.listen(host, 0) : undefined;
+      const port = early ?? config.listenPort;
+      const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger });
+      undo.push(() => store.close());
+      let registration: NameServerRegistration | undefined;
+      const advertisedPort = options.advertisedPort ?? port;
+      const context = createBrokerContext({
+        config: { ...config, listenPort: advertisedPort },
+        fs,
+        clock,
+        random,
+        logger,
+        store,
+        storeHost: hostField(config.brokerIP1, advertisedPort),
+        registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
+      });
+      for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      const lowered = context.offsets.clampTo(store);
+      if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
+      registration = new NameServerRegistration(
+        {
+          identity: {
+            clusterName: config.brokerClusterName,
+            brokerName: config.brokerName,
+            brokerAddr: context.brokerAddress,
+            brokerId: config.brokerId,
+            haServerAddr: addressText(config.brokerIP1, advertisedPort + 1),
+          },
+          topics: context.topics,
+          nameServers: options.namesrvAddrs ?? '',
+          permission: () => config.brokerPermission,
+          onOrderTopics: (topics) => context.topics.updateOrderTopics(topics),
+        },
+        { clock, logger, connect: (address) => client.connect(address) },
+      );
+
+      const hold = new PullRequestHold(clock, store);
+      const uniqueIds = new UniqueIds(
+        { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
+        random.int(0x10000),
+      );
+      const send = new SendMessageProcessor(context, uniqueIds);
+      const pull = new PullMessageProcessor(context, hold);
+      registerProcessors(server, context);
+      send.register(server);
+      pull.register(server);
+      // One commit per turn, and its answers leave with the turn's output.
+      server.onTurnEnd(() => {
+        send.endTurn();
+        store.endTurn();
+      });
+
+      const broker = new Broker(context, port, server, client, hold, registration);
+      broker.#startServices();
+      undo.push(() => broker.#stopServices());
+      if (early === undefined) await server.listen(host, port);
+      if ((options.vipPort ?? true) && config.listenPort !== 0) await broker.#listenVip(host, port - VIP_PORT_OFFSET);
+      await registration.start();
+      return broker;
+    } catch (error) {
+      for (const step of undo.reverse()) {
+        await step().catch((second: unknown) => logger.error(`while giving up the start: ${errorText(second)}`));
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Stops in order: leaves the name servers, answers what is in flight, flushes and closes the store, saves the tables. Calling it
+   * again gives the same promise.
+   */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    const { context } = this;
+    await this.registration.stop();
+    this.#hold.stop();
+    await this.#server.close();
+    await this.#stopServices();
+    await context.store.close();
+    context.schedule.close();
+    for (const table of [context.topics, context.groups, context.offsets]) table.persistIfChanged();
+    await this.#client.close();
+  }
+
+  #startServices(): void {
+    const { clock, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
+    consumers.start();
+    producers.start();
+    stats.start();
+    schedule.start();
+    this.#hold.start();
+    this.#timers.push(
+      clock.every(config.flushConsumerOffsetInterval, () => {
+        offsets.persistInSlices();
+        topics.persistIfChanged();
+        groups.persistIfChanged();
+      }),
+    );
+  }
+
+  async #stopServices(): Promise<void> {
+    for (const timer of this.#timers) timer.cancel();
+    this.#hold.stop();
+    this.context.schedule.stop();
+    this.context.stats.stop();
+    this.context.consumers.stop();
+    this.context.producers.stop();
+  }
+
+  /** Old clients dial `listenPort - 2` as well; a broker without that door serves all others. */
+  async #listenVip(host: string, port: number): Promise<void> {
+    if (port <= 0) return;
+    try {
+      await this.#server.listen(host, port);
+    } catch (error) {
+      this.context.logger.warn(`${errorText(error)}; only clients with vipChannelEnabled=true need that port`);
+    }
+  }
+}

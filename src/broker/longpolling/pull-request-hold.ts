@@ -1,0 +1,124 @@
+// Pulls that found nothing and wait for a message: held by queue, woken once per loop turn by the arrivals of that turn, or by their
+// time running out. RocketMQ: PullRequestHoldService.
+
+import type { Clock, QueueOffset, Timer } from '../../common/index.ts';
+import type { MessageStore, TagFilter } from '../../store/index.ts';
+
+/** A pull that waits. */
+export interface HeldPull {
+  readonly topic: string;
+  readonly queueId: number;
+  /** It waits for a message at or behind this queue offset. */
+  readonly offset: number;
+  readonly filter: TagFilter;
+  /** Wall-clock time at which it is answered even with nothing. */
+  readonly deadline: number;
+  /** False once nobody waits for the answer. */
+  readonly isWanted: boolean;
+  /** Runs the pull again, this time without waiting. Called exactly once. */
+  resume(): void;
+}
+
+interface HeldQueue {
+  readonly topic: string;
+  readonly queueId: number;
+  pulls: HeldPull[];
+  woken: boolean;
+}
+
+/** How often held pulls are looked at for their time, and for arrivals that nobody told. */
+const SWEEP_MS = 250;
+
+export class PullRequestHold {
+  readonly #clock: Clock;
+  readonly #store: MessageStore;
+  readonly #queues = new Map<string, Map<number, HeldQueue>>();
+  #woken: HeldQueue[] = [];
+  #count = 0;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, store: MessageStore) {
+    this.#clock = clock;
+    this.#store = store;
+  }
+
+  start(): void {
+    this.#store.onArrival((topic, queueId, maxOffset, tagsCode) => this.#arrived(topic, queueId, maxOffset, tagsCode));
+    this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
+  }
+
+  /** Answers everyone that waits, with what there is. */
+  stop(): void {
+    this.#timer?.cancel();
+    for (const queues of this.#queues.values()) {
+      for (const queue of queues.values()) this.#release(queue, () => true);
+    }
+  }
+
+  /** Pulls that wait. */
+  get size(): number {
+    return this.#count;
+  }
+
+  hold(pull: HeldPull): void {
+    let queues = this.#queues.get(pull.topic);
+    if (queues === undefined) {
+      queues = new Map();
+      this.#queues.set(pull.topic, queues);
+    }
+    let queue = queues.get(pull.queueId);
+    if (queue === undefined) {
+      queue = { topic: pull.topic, queueId: pull.queueId, pulls: [], woken: false };
+      queues.set(pull.queueId, queue);
+    }
+    queue.pulls.push(pull);
+    this.#count++;
+    this.#store.watch(pull.topic, pull.queueId, true);
+  }
+
+  #arrived(topic: string, queueId: number, maxOffset: QueueOffset, tagsCode: number): void {
+    const queue = this.#queues.get(topic)?.get(queueId);
+    if (queue === undefined || queue.woken) return;
+    for (const pull of queue.pulls) {
+      if (maxOffset <= pull.offset) continue;
+      if (!pull.filter.all && !pull.filter.codes.has(tagsCode | 0)) continue;
+      queue.woken = true;
+      if (this.#woken.push(queue) === 1) this.#clock.soon(() => this.#resumeWoken());
+      return;
+    }
+  }
+
+  #resumeWoken(): void {
+    const woken = this.#woken;
+    this.#woken = [];
+    for (const queue of woken) {
+      queue.woken = false;
+      const max = this.#store.maxOffsetInQueue(queue.topic, queue.queueId);
+      this.#release(queue, (pull) => max > pull.offset);
+    }
+  }
+
+  /** Pulls whose time is up or whose client has gone, and, should an arrival have been missed, those that have something. */
+  #sweep(): void {
+    const now = this.#clock.now();
+    for (const [topic, queues] of this.#queues) {
+      for (const [queueId, queue] of queues) {
+        this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted);
+        if (queue.pulls.length === 0 && !queue.woken) {
+          queues.delete(queueId);
+          this.#store.watch(topic, queueId, false);
+        }
+      }
+      if (queues.size === 0) this.#queues.delete(topic);
+    }
+  }
+
+  #release(queue: HeldQueue, due: (pull: HeldPull) => boolean): void {
+    if (queue.pulls.length === 0) return;
+    const released = queue.pulls.filter(due);
+    if (released.length === 0) return;
+    queue.pulls = queue.pulls.filter((pull) => !released.includes(pull));
+    this.#count -= released.length;
+    for (const pull of released) pull.resume();
+  }
+}

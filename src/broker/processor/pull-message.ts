@@ -1,0 +1,380 @@
+// PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361). RocketMQ: PullMessageProcessor.
+//
+//   checks ─► select (positions) ─► answer's header ─► copyRecords, straight into the answer
+//                │ nothing there, and the client may wait ─► held until an arrival or its time (longpolling/)
+//                └ bytes must come from disk first ─► the same pull again when they are there
+//
+// One object per pull, none per message.
+
+import type { GantryError } from '../../common/index.ts';
+import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
+import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode, SlabPool } from '../../remoting/index.ts';
+import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
+import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
+import { isReadable } from '../topic/topic-config.ts';
+import type { HandlerRegistry } from './registry.ts';
+
+/** RocketMQ: PullSysFlag. */
+const COMMIT_OFFSET = 1;
+const SUSPEND = 2;
+const SUBSCRIPTION = 4;
+
+/** RocketMQ: ForbiddenType. */
+const Forbidden = { BROKER: 1, GROUP: 2, TOPIC: 3, BROADCASTING: 4, SUBSCRIPTION: 5 } as const;
+
+/** A pull takes at most this many bytes, whatever it asks for. */
+const MAX_PULL_BYTES = 128 * 1024 * 1024;
+
+export class PullMessageProcessor {
+  readonly #context: BrokerContext;
+  readonly #hold: PullRequestHold;
+  readonly #result = new GetResult();
+  readonly #slabs = new SlabPool(4 * 1024 * 1024);
+  /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
+  readonly #filters = new Map<string, TagFilter>();
+
+  constructor(context: BrokerContext, hold: PullRequestHold) {
+    this.#context = context;
+    this.#hold = hold;
+  }
+
+  register(registry: HandlerRegistry): void {
+    registry.register(RequestCode.PULL_MESSAGE, (request) => this.#handle(request));
+    registry.register(RequestCode.LITE_PULL_MESSAGE, (request) => this.#handle(request));
+  }
+
+  #handle(request: Request): void {
+    const { header } = request;
+    const { config, groups, topics } = this.#context;
+    const group = header.required('consumerGroup');
+    const topic = header.required('topic');
+    const queueId = header.int('queueId');
+    const offset = header.long('queueOffset');
+    const maxMessages = header.int('maxMsgNums');
+    const sysFlag = header.int('sysFlag');
+    const commitOffset = header.long('commitOffset');
+    const suspendMs = header.long('suspendTimeoutMillis');
+    const subVersion = header.long('subVersion');
+    const refuse = (code: number, remark: string, forbiddenType?: number): void => {
+      request.respond(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
+    };
+
+    if (!isReadable(config.brokerPermission)) {
+      return refuse(
+        ResponseCode.NO_PERMISSION,
+        `the broker[${config.brokerIP1}] pulling message is forbidden`,
+        Forbidden.BROKER,
+      );
+    }
+    if (request.code === RequestCode.LITE_PULL_MESSAGE && !config.litePullMessageEnable) {
+      return refuse(
+        ResponseCode.NO_PERMISSION,
+        `the broker[${config.brokerIP1}] for lite pull consumer is forbidden`,
+        Forbidden.BROKER,
+      );
+    }
+    const groupConfig = groups.findOrCreate(group);
+    if (groupConfig === undefined) {
+      return refuse(
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        `subscription group [${group}] does not exist (autoCreateSubscriptionGroup is false; create it with mqadmin updateSubGroup)`,
+      );
+    }
+    if (!groupConfig.consumeEnable) {
+      return refuse(ResponseCode.NO_PERMISSION, `subscription group no permission, ${group}`, Forbidden.GROUP);
+    }
+    const topicConfig = topics.select(topic);
+    if (topicConfig === undefined) {
+      return refuse(ResponseCode.TOPIC_NOT_EXIST, `topic[${topic}] not exist, apply first please!`);
+    }
+    if (!isReadable(topicConfig.perm)) {
+      return refuse(ResponseCode.NO_PERMISSION, `the topic[${topic}] pulling message is forbidden`, Forbidden.TOPIC);
+    }
+    if (queueId < 0 || queueId >= topicConfig.readQueueNums) {
+      return refuse(
+        ResponseCode.INVALID_PARAMETER,
+        `queueId[${queueId}] is illegal, topic:[${topic}] topicConfig.readQueueNums:[${topicConfig.readQueueNums}] consumer:[${request.channel.remoteAddress}]`,
+      );
+    }
+
+    let filter: TagFilter;
+    if ((sysFlag & SUBSCRIPTION) !== 0) {
+      const found = this.#sentFilter(topic, header.get('subscription'), header.get('expressionType'), refuse);
+      if (found === undefined) return;
+      filter = found;
+    } else {
+      const found = this.#groupFilter(group, topic, subVersion, groupConfig.consumeBroadcastEnable, refuse);
+      if (found === undefined) return;
+      filter = found;
+    }
+
+    const maxBytes = Math.min(MAX_PULL_BYTES, Math.max(100, header.intOr('maxMsgBytes', MAX_PULL_BYTES)));
+    const now = this.#context.clock.now();
+    const canSuspend = (sysFlag & SUSPEND) !== 0;
+    const waitMs = config.longPollingEnable ? suspendMs : config.shortPollingTimeMills;
+    const pull = new Pull(this, request.channel, request.opaque, {
+      group,
+      topic,
+      queueId,
+      offset,
+      maxMessages,
+      maxBytes,
+      filter,
+      commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
+      deadline: canSuspend ? now + waitMs : 0,
+      topicSysFlag: topicConfig.topicSysFlag,
+      groupSysFlag: groupConfig.groupSysFlag,
+    });
+    request.takeOver();
+    pull.run(true);
+  }
+
+  #sentFilter(
+    topic: string,
+    expression: string | undefined,
+    expressionType: string | undefined,
+    refuse: (code: number, remark: string) => void,
+  ): TagFilter | undefined {
+    if (!isTagType(expressionType)) {
+      refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
+      return undefined;
+    }
+    const text = expression ?? '*';
+    if (text === '*' || text === '') return MATCH_ALL;
+    let filter = this.#filters.get(text);
+    if (filter === undefined) {
+      try {
+        filter = tagFilterOf(buildSubscription(topic, text, expressionType));
+      } catch (error) {
+        refuse(
+          ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+          `parse the consumer's subscription failed: ${(error as Error).message}`,
+        );
+        return undefined;
+      }
+      if (this.#filters.size >= 10_000) this.#filters.clear();
+      this.#filters.set(text, filter);
+    }
+    return filter;
+  }
+
+  #groupFilter(
+    group: string,
+    topic: string,
+    subVersion: number,
+    broadcastEnabled: boolean,
+    refuse: (code: number, remark: string, forbiddenType?: number) => void,
+  ): TagFilter | undefined {
+    const { consumers, groups } = this.#context;
+    const info = consumers.find(group);
+    if (info === undefined) {
+      refuse(
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        `the consumer's group info not exist, group: ${group} has sent no heartbeat here`,
+      );
+      return undefined;
+    }
+    if (!broadcastEnabled && info.isBroadcasting) {
+      refuse(
+        ResponseCode.NO_PERMISSION,
+        `the consumer group[${group}] can not consume by broadcast way`,
+        Forbidden.BROADCASTING,
+      );
+      return undefined;
+    }
+    if (groups.isForbidden(group, topic, FORBIDDEN_READ)) {
+      refuse(
+        ResponseCode.NO_PERMISSION,
+        `the consumer group[${group}] is forbidden for topic[${topic}]`,
+        Forbidden.SUBSCRIPTION,
+      );
+      return undefined;
+    }
+    const subscription = info.subscriptions.get(topic);
+    if (subscription === undefined) {
+      refuse(
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        `the consumer's subscription not exist, group: ${group}, topic: ${topic}`,
+      );
+      return undefined;
+    }
+    if (subscription.data.subVersion < subVersion) {
+      refuse(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest");
+      return undefined;
+    }
+    return subscription.filter;
+  }
+
+  /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
+  step(pull: Pull, mayHold: boolean): void {
+    const { wants } = pull;
+    const { store, offsets, stats } = this.#context;
+    const result = this.#result;
+    const again = (error?: GantryError): void => {
+      if (error === undefined) this.step(pull, mayHold);
+      else pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
+    };
+    if (!pull.isWanted) {
+      pull.forget();
+      return;
+    }
+    const reset = offsets.takeReset(wants.group, wants.topic, wants.queueId);
+    if (reset >= 0) {
+      result.status = GetMessageStatus.OFFSET_RESET;
+      result.nextBeginOffset = reset as GetResult['nextBeginOffset'];
+      result.minOffset = store.minOffsetInQueue(wants.topic, wants.queueId);
+      result.maxOffset = store.maxOffsetInQueue(wants.topic, wants.queueId);
+      result.count = 0;
+      result.totalBytes = 0;
+    } else if (
+      !store.select(
+        wants.topic,
+        wants.queueId,
+        wants.offset,
+        wants.maxMessages,
+        wants.maxBytes,
+        wants.filter,
+        result,
+        again,
+      )
+    ) {
+      return;
+    }
+    if (mayHold && wants.commitOffset >= 0) {
+      offsets.commit(pull.channel.remoteAddress, wants.group, wants.topic, wants.queueId, wants.commitOffset);
+      wants.commitOffset = -1;
+    }
+    if (result.status === GetMessageStatus.FOUND) {
+      if (!this.#found(pull, result, again)) return;
+      offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
+      stats.getFound++;
+      stats.getMessages += result.count;
+      return;
+    }
+    stats.getMissed++;
+    const code = pullCode(result.status, wants.offset);
+    if (code === ResponseCode.PULL_NOT_FOUND && mayHold && wants.deadline > this.#context.clock.now()) {
+      this.#hold.hold(pull);
+      return;
+    }
+    offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
+    pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
+  }
+
+  /** Writes the records behind their header, copied once. False if some must come from disk first. */
+  #found(pull: Pull, result: GetResult, again: (error?: GantryError) => void): boolean {
+    const writer = new FrameWriter(this.#slabs);
+    writer.begin(ResponseCode.SUCCESS, pull.opaque);
+    writer.fields(this.#fields(pull, result));
+    writer.endHeader('FOUND');
+    const at = writer.reserve(result.totalBytes);
+    if (!this.#context.store.copyRecords(result, writer.bytes, at, again)) {
+      writer.abandon();
+      return false;
+    }
+    writer.endFrame();
+    pull.channel.send(writer.take().bytes, 1);
+    return true;
+  }
+
+  #fields(pull: Pull, result: GetResult): Record<string, number> {
+    return {
+      groupSysFlag: pull.wants.groupSysFlag,
+      maxOffset: result.maxOffset,
+      minOffset: result.minOffset,
+      nextBeginOffset: result.nextBeginOffset,
+      suggestWhichBrokerId: 0,
+      topicSysFlag: pull.wants.topicSysFlag,
+    };
+  }
+}
+
+/** What a pull asks for. */
+interface PullWants {
+  group: string;
+  topic: string;
+  queueId: number;
+  offset: number;
+  maxMessages: number;
+  maxBytes: number;
+  filter: TagFilter;
+  /** Offset to commit with the pull, -1 for none. */
+  commitOffset: number;
+  /** Until when it may wait; 0: not at all. */
+  deadline: number;
+  topicSysFlag: number;
+  groupSysFlag: number;
+}
+
+/** A pull under way. */
+class Pull implements HeldPull {
+  readonly channel: Channel;
+  readonly opaque: number;
+  readonly wants: PullWants;
+  readonly #processor: PullMessageProcessor;
+
+  constructor(processor: PullMessageProcessor, channel: Channel, opaque: number, wants: PullWants) {
+    this.#processor = processor;
+    this.channel = channel;
+    this.opaque = opaque;
+    this.wants = wants;
+  }
+
+  get topic(): string {
+    return this.wants.topic;
+  }
+  get queueId(): number {
+    return this.wants.queueId;
+  }
+  get offset(): number {
+    return this.wants.offset;
+  }
+  get filter(): TagFilter {
+    return this.wants.filter;
+  }
+  get deadline(): number {
+    return this.wants.deadline;
+  }
+  get isWanted(): boolean {
+    return this.channel.isOpen;
+  }
+
+  run(mayHold: boolean): void {
+    this.#processor.step(this, mayHold);
+  }
+
+  resume(): void {
+    this.run(false);
+  }
+
+  forget(): void {
+    this.channel.drop(1);
+  }
+
+  answer(code: number, remark: string, fields: Record<string, number> = {}): void {
+    const writer = new FrameWriter();
+    writer.response(code, this.opaque, remark, fields);
+    this.channel.send(writer.take().bytes, 1);
+  }
+}
+
+/** RocketMQ: composeResponseHeader. */
+function pullCode(status: GetMessageStatus, offset: number): number {
+  switch (status) {
+    case GetMessageStatus.FOUND:
+      return ResponseCode.SUCCESS;
+    case GetMessageStatus.MESSAGE_WAS_REMOVING:
+    case GetMessageStatus.NO_MATCHED_MESSAGE:
+      return ResponseCode.PULL_RETRY_IMMEDIATELY;
+    case GetMessageStatus.NO_MATCHED_LOGIC_QUEUE:
+    case GetMessageStatus.NO_MESSAGE_IN_QUEUE:
+      return offset !== 0 ? ResponseCode.PULL_OFFSET_MOVED : ResponseCode.PULL_NOT_FOUND;
+    case GetMessageStatus.OFFSET_FOUND_NULL:
+    case GetMessageStatus.OFFSET_OVERFLOW_ONE:
+      return ResponseCode.PULL_NOT_FOUND;
+    default:
+      return ResponseCode.PULL_OFFSET_MOVED;
+  }
+}

@@ -1,0 +1,66 @@
+// The answers of one connection's sends in one loop turn: encoded when their messages were appended, sent when the watermark that they
+// wait for has passed. One entry waits for all of them. Should the wait end otherwise, the encoded answers are read back and written
+// anew with what is true then; that is rare and may cost what it costs.
+
+import { viewOf } from '../../common/index.ts';
+import { type Channel, decodeFrame, FrameWriter, HeaderView, ResponseCode } from '../../remoting/index.ts';
+import { type AckTarget, PutMessageStatus } from '../../store/index.ts';
+
+export class SendAcks implements AckTarget {
+  readonly channel: Channel;
+  readonly writer: FrameWriter = new FrameWriter();
+
+  /** Answers in `writer`. */
+  count = 0;
+
+  constructor(channel: Channel) {
+    this.channel = channel;
+  }
+
+  settle(status: PutMessageStatus, reason: string): void {
+    if (status !== PutMessageStatus.PUT_OK) this.#rewrite(status, reason);
+    this.channel.send(this.writer.take().bytes, this.count);
+  }
+
+  #rewrite(status: PutMessageStatus, reason: string): void {
+    const old = this.writer.take().bytes;
+    const { code, stored } = ackCode(status);
+    const header = new HeaderView();
+    const view = viewOf(old);
+    for (let at = 0; at < old.length; ) {
+      const end = at + 4 + view.getInt32(at);
+      decodeFrame(old, at + 4, end, header);
+      const { MSG_REGION, TRACE_ON, ...place } = header.toObject();
+      this.writer.response(
+        code,
+        header.opaque,
+        reason,
+        stored ? { MSG_REGION, TRACE_ON, ...place } : { MSG_REGION, TRACE_ON },
+      );
+      at = end;
+    }
+  }
+}
+
+/** How a put's final status is answered; `stored`: the message is in the log, and its place is told. RocketMQ: handlePutMessageResult. */
+export function ackCode(status: PutMessageStatus): { code: number; stored: boolean } {
+  switch (status) {
+    case PutMessageStatus.PUT_OK:
+      return { code: ResponseCode.SUCCESS, stored: true };
+    case PutMessageStatus.FLUSH_DISK_TIMEOUT:
+      return { code: ResponseCode.FLUSH_DISK_TIMEOUT, stored: true };
+    case PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
+      return { code: ResponseCode.FLUSH_SLAVE_TIMEOUT, stored: true };
+    case PutMessageStatus.SLAVE_NOT_AVAILABLE:
+      return { code: ResponseCode.SLAVE_NOT_AVAILABLE, stored: true };
+    case PutMessageStatus.SERVICE_NOT_AVAILABLE:
+      return { code: ResponseCode.SERVICE_NOT_AVAILABLE, stored: false };
+    case PutMessageStatus.MESSAGE_ILLEGAL:
+    case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
+      return { code: ResponseCode.MESSAGE_ILLEGAL, stored: false };
+    case PutMessageStatus.OS_PAGE_CACHE_BUSY:
+      return { code: ResponseCode.SYSTEM_BUSY, stored: false };
+    default:
+      return { code: ResponseCode.SYSTEM_ERROR, stored: false };
+  }
+}

@@ -1,0 +1,597 @@
+// SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the path that carries the load. RocketMQ: SendMessageProcessor.
+//
+//   scanned header ─► SendHeader ─► topic (cached by its bytes) ─► properties: read, completed, in Java's order
+//        └─ nothing to rewrite ─► store.put ─► answer encoded, parked until its watermark      (fast)
+//        └─ delay, retry, priority, ... ─► the same message as an object ─► putInternal         (slow, same encoder)
+//
+// No object is made per message on the fast way: header, properties, request and result are this processor's own, filled anew.
+
+import { javaHashUtf8, sameBytes } from '../../common/index.ts';
+import {
+  createOffsetMessageId,
+  type NameBytes,
+  nameBytes,
+  PropertyName,
+  PropertyTable,
+  parsePropertyBytes,
+  SysFlag,
+  type UniqueIds,
+} from '../../message/index.ts';
+import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
+import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
+import * as names from '../topic/topic-names.ts';
+import type { HandlerRegistry } from './registry.ts';
+import { ackCode, SendAcks } from './send-acks.ts';
+import { SendHeader } from './send-header.ts';
+
+/** A topic as sends need it, found by its bytes. */
+interface SendTopic {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+  /** Why no one may send to it by its name alone. */
+  readonly fault: { code: number; remark: string } | undefined;
+  readonly isRetry: boolean;
+}
+
+/** Names whose presence means that there is something to rewrite or to refuse. */
+const SPECIAL = new Set<string>([
+  PropertyName.DELAY,
+  PropertyName.TIMER_DELAY_SEC,
+  PropertyName.TIMER_DELAY_MS,
+  PropertyName.TIMER_DELIVER_MS,
+  PropertyName.TIMER_DEL_UNIQKEY,
+  PropertyName.TRAN_MSG,
+  PropertyName.POP_CK,
+  PropertyName.INNER_NUM,
+  PropertyName.LITE_TOPIC,
+  PropertyName.PRIORITY,
+  PropertyName.CRC32,
+]);
+
+const NOT_STORED_REMARK =
+  "service not available now. It may be caused by one of the following reasons: the broker's disk is full, messages are put to the slave, message store has been shut down, etc.";
+
+export class SendMessageProcessor {
+  readonly #context: BrokerContext;
+  readonly #header = new SendHeader();
+  readonly #table = new PropertyTable();
+  readonly #put = new PutRequest();
+  readonly #result = new PutResult();
+  readonly #topics = new Map<number, SendTopic[]>();
+  #lastTopic: SendTopic | undefined;
+  #properties = new Uint8Array(4096);
+  readonly #uniqueIds: UniqueIds;
+
+  readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
+  readonly #regionPair: Uint8Array;
+  readonly #trace: NameBytes = nameBytes(PropertyName.TRACE_ON);
+  readonly #tracePair: Uint8Array;
+  readonly #cluster: NameBytes = nameBytes(PropertyName.CLUSTER);
+  readonly #clusterPair: Uint8Array;
+  readonly #uniqKey: NameBytes = nameBytes(PropertyName.UNIQ_KEY);
+  readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
+  /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
+  readonly #specialBytes = new Uint8Array(256);
+  readonly #special: readonly NameBytes[];
+
+  /** Start of every answer's fields, up to the physical offset's sixteen digits. */
+  readonly #answerHead: Uint8Array;
+  readonly #answer = Buffer.alloc(1024);
+
+  /** Answers of this turn, by connection. */
+  #acks: SendAcks | undefined;
+  #waitingAcks: SendAcks | undefined;
+  readonly #turnAcks = new Map<Channel, SendAcks>();
+  readonly #turnWaiting = new Map<Channel, SendAcks>();
+  #turnEnd = 0;
+
+  constructor(context: BrokerContext, uniqueIds: UniqueIds) {
+    this.#context = context;
+    this.#uniqueIds = uniqueIds;
+    const { config } = context;
+    this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
+    this.#tracePair = Buffer.from(`${PropertyName.TRACE_ON}\u0001${config.traceOn}`);
+    this.#clusterPair = Buffer.from(`${PropertyName.CLUSTER}\u0001${config.brokerClusterName}`);
+    this.#special = [...SPECIAL].map(nameBytes);
+    for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
+    const idHead = createOffsetMessageId(context.storeHost, 0).slice(0, -16);
+    this.#answerHead = Buffer.from(
+      `"MSG_REGION":${JSON.stringify(config.regionId)},"TRACE_ON":"${config.traceOn}","msgId":"${idHead}`,
+    );
+    this.#answer.set(this.#answerHead);
+  }
+
+  register(registry: HandlerRegistry): void {
+    registry.register(RequestCode.SEND_MESSAGE, (request) => this.#handle(request, false));
+    registry.register(RequestCode.SEND_MESSAGE_V2, (request) => this.#handle(request, true));
+    registry.register(RequestCode.SEND_BATCH_MESSAGE, (request) => this.#handle(request, true));
+  }
+
+  #handle(request: Request, v2: boolean): void {
+    const header = this.#header;
+    header.read(request.header, v2);
+    const topic = this.#topic(header);
+    const config = this.#check(request, header, topic);
+    if (config === undefined) return;
+    if (request.bodyEnd === request.bodyStart) {
+      this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, 'the message body is empty');
+      return;
+    }
+    let queueId = header.queueId;
+    if (queueId < 0) queueId = this.#context.random.int(Math.max(1, config.writeQueueNums));
+
+    const table = this.#table;
+    table.read(header.properties, header.propertiesStart, header.propertiesEnd);
+    const sysFlag = config.topicFilterType === 'MULTI_TAG' ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
+    if (header.batch) {
+      this.#sendBatch(request, header, topic, queueId, sysFlag);
+      return;
+    }
+    if (topic.isRetry || this.#isSpecial()) {
+      this.#sendSlowly(request, header, topic, config, queueId, sysFlag);
+      return;
+    }
+    table.putPair(this.#region, this.#regionPair);
+    table.putPair(this.#trace, this.#tracePair);
+    if (table.find(this.#uniqKey) < 0) {
+      table.put(this.#uniqKey, Buffer.from(this.#uniqueIds.next(this.#context.clock.now()), 'latin1'));
+    }
+    table.putPair(this.#cluster, this.#clusterPair);
+    const propertyBytes = table.bytes();
+    if (this.#properties.length < propertyBytes) this.#properties = new Uint8Array(2 * propertyBytes);
+
+    const put = this.#put;
+    this.#fill(request, header, topic, queueId, sysFlag);
+    put.flag = header.flag;
+    put.properties = this.#properties;
+    put.propertiesStart = 0;
+    put.propertiesEnd = table.write(this.#properties, 0);
+    put.batch = false;
+    put.waitStoreMsgOK = this.#waits();
+    const result = this.#result;
+    const { store, stats } = this.#context;
+    store.put(put, result);
+    if (result.status !== PutMessageStatus.PUT_OK) {
+      this.#refuseStatus(request, result.status, result.reason);
+      return;
+    }
+    stats.putMessages++;
+    stats.putBytes += result.wroteBytes;
+    if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
+    if (request.oneway) return;
+    request.takeOver();
+    this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result);
+  }
+
+  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; undefined means refused. */
+  #check(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
+    const { config, topics, clock } = this.#context;
+    if (config.startAcceptSendRequestTimeStamp > 0 && clock.now() < config.startAcceptSendRequestTimeStamp) {
+      const start = new Date(config.startAcceptSendRequestTimeStamp).toISOString();
+      this.#refuse(request, ResponseCode.SYSTEM_ERROR, `broker unable to service, until ${start}`);
+      return undefined;
+    }
+    if (!isWriteable(config.brokerPermission) && topics.isOrderTopic(topic.name)) {
+      this.#refuse(request, ResponseCode.NO_PERMISSION, `the broker[${config.brokerIP1}] sending message is forbidden`);
+      return undefined;
+    }
+    if (topic.fault !== undefined) {
+      this.#refuse(request, topic.fault.code, topic.fault.remark);
+      return undefined;
+    }
+    const found = topics.select(topic.name) ?? this.#createTopic(request, header, topic);
+    if (found === undefined) {
+      const why = config.autoCreateTopicEnable
+        ? `default topic ${header.defaultTopic} does not exist here or may not be inherited from`
+        : 'autoCreateTopicEnable is false';
+      this.#refuse(
+        request,
+        ResponseCode.TOPIC_NOT_EXIST,
+        `topic[${topic.name}] not exist, apply first please! (it is not created by a send: ${why}; ` +
+          `create it with mqadmin updateTopic -t ${topic.name} -c ${config.brokerClusterName})`,
+      );
+      return undefined;
+    }
+    const queues = Math.max(found.writeQueueNums, found.readQueueNums);
+    if (header.queueId >= queues) {
+      this.#refuse(
+        request,
+        ResponseCode.INVALID_PARAMETER,
+        `request queueId[${header.queueId}] is illegal, topic ${topic.name} has ${queues} queues. Producer: ${request.channel.remoteAddress}`,
+      );
+      return undefined;
+    }
+    return found;
+  }
+
+  #createTopic(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
+    const { topics } = this.#context;
+    let topicSysFlag = 0;
+    if (header.unitMode) topicSysFlag = topic.isRetry ? 2 : 1;
+    const created = topics.createInSend(
+      topic.name,
+      header.defaultTopic,
+      request.channel.remoteAddress,
+      header.defaultTopicQueueNums,
+      topicSysFlag,
+    );
+    if (created !== undefined || !topic.isRetry) return created;
+    return topics.createInSendBack(topic.name, 1, Perm.READ | Perm.WRITE, false, topicSysFlag);
+  }
+
+  #sendBatch(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    if (topic.name.length > 127) {
+      this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, `message topic length too long ${topic.name.length}`);
+      return;
+    }
+    if (topic.isRetry) {
+      this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, `batch request does not support retry group ${topic.name}`);
+      return;
+    }
+    const put = this.#put;
+    this.#fill(request, header, topic, queueId, sysFlag);
+    put.flag = header.flag;
+    put.batch = true;
+    put.waitStoreMsgOK = this.#waits();
+    const result = this.#result;
+    this.#context.store.put(put, result);
+    if (result.status !== PutMessageStatus.PUT_OK) {
+      this.#refuseStatus(request, result.status, result.reason);
+      return;
+    }
+    this.#context.stats.putMessages += result.messageCount;
+    this.#context.stats.putBytes += result.wroteBytes;
+    this.#turnEnd = Math.max(this.#turnEnd, result.wroteOffset + result.wroteBytes);
+    if (request.oneway) return;
+    request.takeOver();
+    const { config, storeHost } = this.#context;
+    const transactionId = this.#table.get(this.#uniqKey);
+    this.#writerOf(request.channel, put.waitStoreMsgOK).response(ResponseCode.SUCCESS, request.opaque, null, {
+      MSG_REGION: config.regionId,
+      TRACE_ON: config.traceOn,
+      msgId: result.batchOffsets.map((offset) => createOffsetMessageId(storeHost, offset)).join(','),
+      queueId,
+      queueOffset: result.queueOffset,
+      transactionId,
+    });
+  }
+
+  /** What a send with something to rewrite takes: the message becomes an object, and the put goes the way of the broker's own messages. */
+  #sendSlowly(
+    request: Request,
+    header: SendHeader,
+    topic: SendTopic,
+    config: TopicConfig,
+    queueId: number,
+    sysFlag: number,
+  ): void {
+    const context = this.#context;
+    const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
+    const refusal = this.#refusalOf(properties, sysFlag);
+    if (refusal !== undefined) {
+      this.#refuse(request, refusal.code, refusal.remark);
+      return;
+    }
+    properties.delete(PropertyName.POP_CK);
+    if (context.store.config.enabledAppendPropCRC) properties.delete(PropertyName.CRC32);
+    properties.set(PropertyName.MSG_REGION, context.config.regionId);
+    properties.set(PropertyName.TRACE_ON, String(context.config.traceOn));
+    const message: InternalMessage = {
+      topic: topic.name,
+      queueId,
+      flag: header.flag,
+      sysFlag,
+      bornTimestamp: header.bornTimestamp,
+      bornHost: request.channel.remoteHost,
+      reconsumeTimes: header.reconsumeTimes,
+      preparedTransactionOffset: 0,
+      body: request.bodyCopy(),
+      properties,
+      waitStoreMsgOK: properties.get(PropertyName.WAIT)?.toLowerCase() !== 'false',
+    };
+    if (topic.isRetry && !this.#retryOrDeadLetter(request, header, message)) return;
+    const uniqKey = properties.get(PropertyName.UNIQ_KEY) ?? this.#uniqueIds.next(context.clock.now());
+    properties.set(PropertyName.UNIQ_KEY, uniqKey);
+    this.#applyLiteAndPriority(message, config);
+    const answeredQueueId = message.queueId;
+    properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
+    applyDelayLevel(message, context.schedule.maxDelayLevel);
+    const responder = request.defer();
+    putInternal(context.store, message, context.storeHost, (status, result, reason) => {
+      const { code, stored } = ackCode(status);
+      const common = { MSG_REGION: context.config.regionId, TRACE_ON: context.config.traceOn };
+      if (!stored) {
+        responder.respond(code, this.#remark(status, reason), common);
+        return;
+      }
+      responder.respond(code, reason === '' ? null : reason, {
+        ...common,
+        msgId: createOffsetMessageId(context.storeHost, result.wroteOffset),
+        queueId: answeredQueueId,
+        queueOffset: result.queueOffset,
+        transactionId: uniqKey,
+      });
+    });
+  }
+
+  /** What this broker does not do with a message, and says so rather than storing it as something else. */
+  #refusalOf(properties: ReadonlyMap<string, string>, sysFlag: number): { code: number; remark: string } | undefined {
+    const { config } = this.#context;
+    if (properties.get(PropertyName.TRAN_MSG)?.toLowerCase() === 'true') {
+      return {
+        code: ResponseCode.NO_PERMISSION,
+        remark: `the broker[${config.brokerIP1}] sending transaction message is forbidden`,
+      };
+    }
+    const timed = [
+      PropertyName.TIMER_DELAY_SEC,
+      PropertyName.TIMER_DELAY_MS,
+      PropertyName.TIMER_DELIVER_MS,
+      PropertyName.TIMER_DEL_UNIQKEY,
+    ].find((name) => properties.has(name));
+    if (timed !== undefined && delayLevelOf(properties) <= 0) {
+      return {
+        code: ResponseCode.SYSTEM_ERROR,
+        remark: `accurate timer message is not enabled, timerWheelEnable is false (property ${timed}); delay levels work`,
+      };
+    }
+    if (properties.has(PropertyName.INNER_NUM) && (sysFlag & SysFlag.INNER_BATCH) === 0) {
+      return { code: ResponseCode.MESSAGE_ILLEGAL, remark: 'the property INNER_NUM needs the inner-batch flag' };
+    }
+    return undefined;
+  }
+
+  #applyLiteAndPriority(message: InternalMessage, config: TopicConfig): void {
+    const { properties } = message;
+    const lite = properties.get(PropertyName.LITE_TOPIC);
+    if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, `%LMQ%$${message.topic}$${lite}`);
+    const priority = Number(properties.get(PropertyName.PRIORITY) ?? -1);
+    if (!(priority >= 0)) return;
+    const other = lite !== undefined || delayLevelOf(properties) > 0 || properties.has(PropertyName.SHARDING_KEY);
+    if (other) properties.delete(PropertyName.PRIORITY);
+    else message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
+  }
+
+  /** RocketMQ: handleRetryAndDLQ: a client's own send to a retry topic. False if it was answered. */
+  #retryOrDeadLetter(request: Request, header: SendHeader, message: InternalMessage): boolean {
+    const { groups, topics, locks, random } = this.#context;
+    const groupName = message.topic.slice(names.RETRY_GROUP_TOPIC_PREFIX.length);
+    const group = groups.findOrCreate(groupName);
+    if (group === undefined) {
+      this.#refuse(request, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `subscription group not exist, ${groupName}`);
+      return false;
+    }
+    const max = header.maxReconsumeTimes ?? group.retryMaxTimes;
+    if (header.reconsumeTimes > max || locks.hasLiveLock(groupName)) {
+      message.topic = names.dlqTopic(groupName);
+      topics.createInSendBack(message.topic, 1, Perm.READ | Perm.WRITE, false, 0);
+      message.queueId = 0;
+      message.properties.set(PropertyName.DELAY, '0');
+    } else if (message.queueId < 0) {
+      message.queueId = random.int(Math.max(1, group.retryQueueNums));
+    }
+    return true;
+  }
+
+  /** Sets what single sends and batches share. */
+  #fill(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    const put = this.#put;
+    put.topic = topic.name;
+    put.topicBytes = topic.bytes;
+    put.queueId = queueId;
+    put.sysFlag = sysFlag;
+    put.bornTimestamp = header.bornTimestamp;
+    put.bornHost = request.channel.remoteHost;
+    put.storeHost = this.#context.storeHost;
+    put.reconsumeTimes = header.reconsumeTimes;
+    put.preparedTransactionOffset = 0;
+    put.body = request.buffer;
+    put.bodyStart = request.bodyStart;
+    put.bodyEnd = request.bodyEnd;
+  }
+
+  /** Whether the answer waits for the flush: all but WAIT=false. */
+  #waits(): boolean {
+    const index = this.#table.find(this.#wait);
+    if (index < 0) return true;
+    const source = this.#table.sourceOf(index);
+    const start = this.#table.valueStart(index);
+    // "true" is what clients send; anything else is looked at as text.
+    if (source[start] === 0x74) return true;
+    return this.#table.valueText(index).toLowerCase() === 'true';
+  }
+
+  #isSpecial(): boolean {
+    const table = this.#table;
+    for (let i = 0; i < table.count; i++) {
+      if (this.#specialBytes[table.hashAt(i) & 0xff] === 0) continue;
+      for (const name of this.#special) if (table.hashAt(i) === name.hash) return true;
+    }
+    return false;
+  }
+
+  // --- Answers
+
+  #acknowledge(writer: FrameWriter, opaque: number, queueId: number, result: PutResult): void {
+    const bytes = this.#answer;
+    let at = hex64(bytes, this.#answerHead.length, result.wroteOffset);
+    at = text(bytes, at, '","queueId":"');
+    at = decimal(bytes, at, queueId);
+    at = text(bytes, at, '","queueOffset":"');
+    at = decimal(bytes, at, result.queueOffset);
+    const index = this.#table.find(this.#uniqKey);
+    const source = this.#table.sourceOf(index);
+    const start = this.#table.valueStart(index);
+    const end = this.#table.valueEnd(index);
+    writer.begin(ResponseCode.SUCCESS, opaque);
+    if (end - start <= 256 && isPlain(source, start, end)) {
+      at = text(bytes, at, '","transactionId":"');
+      for (let i = start; i < end; i++) bytes[at++] = source[i]!;
+      bytes[at++] = QUOTE;
+      writer.fieldText(bytes.subarray(0, at));
+    } else {
+      bytes[at++] = QUOTE;
+      writer.fieldText(bytes.subarray(0, at));
+      writer.field('transactionId', this.#table.valueText(index));
+    }
+    writer.endHeader();
+    writer.endFrame();
+  }
+
+  #writerOf(channel: Channel, waits: boolean): FrameWriter {
+    const last = waits ? this.#waitingAcks : this.#acks;
+    if (last?.channel === channel) {
+      last.count++;
+      return last.writer;
+    }
+    const turn = waits ? this.#turnWaiting : this.#turnAcks;
+    let acks = turn.get(channel);
+    if (acks === undefined) {
+      acks = new SendAcks(channel);
+      turn.set(channel, acks);
+    }
+    if (waits) this.#waitingAcks = acks;
+    else this.#acks = acks;
+    acks.count++;
+    return acks.writer;
+  }
+
+  /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
+  endTurn(): void {
+    this.#acks = undefined;
+    this.#waitingAcks = undefined;
+    if (this.#turnAcks.size > 0) this.#park(false, this.#turnAcks);
+    if (this.#turnWaiting.size > 0) this.#park(true, this.#turnWaiting);
+  }
+
+  #park(flush: boolean, turn: Map<Channel, SendAcks>): void {
+    for (const acks of turn.values()) this.#context.store.park(this.#turnEnd, flush, acks);
+    turn.clear();
+  }
+
+  #refuse(request: Request, code: number, remark: string): void {
+    const { config } = this.#context;
+    request.respond(code, remark, { MSG_REGION: config.regionId, TRACE_ON: config.traceOn });
+  }
+
+  #refuseStatus(request: Request, status: PutMessageStatus, reason: string): void {
+    this.#context.stats.putFailed++;
+    this.#refuse(request, ackCode(status).code, this.#remark(status, reason));
+  }
+
+  /** Java's remark, and behind it what was measured. */
+  #remark(status: PutMessageStatus, reason: string): string {
+    switch (status) {
+      case PutMessageStatus.MESSAGE_ILLEGAL:
+      case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
+        return (
+          'the message is illegal, maybe msg body or properties length not matched. ' +
+          `msg body length limit ${this.#context.store.config.maxMessageSize}B, msg properties length limit 32KB. (${reason})`
+        );
+      case PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        return `${NOT_STORED_REMARK} (${reason})`;
+      case PutMessageStatus.OS_PAGE_CACHE_BUSY:
+        return `[PC_SYNCHRONIZED]broker busy, start flow control for a while (${reason})`;
+      default:
+        return reason === '' ? 'UNKNOWN_ERROR' : `UNKNOWN_ERROR (${reason})`;
+    }
+  }
+
+  // --- Topics
+
+  #topic(header: SendHeader): SendTopic {
+    const start = header.topicStart;
+    if (start < 0) {
+      const bytes = Buffer.from(header.topic, 'utf8');
+      return this.#topicOf(bytes, 0, bytes.length);
+    }
+    return this.#topicOf(header.buffer, start, header.topicEnd);
+  }
+
+  #topicOf(bytes: Uint8Array, start: number, end: number): SendTopic {
+    const length = end - start;
+    const last = this.#lastTopic;
+    if (last !== undefined && last.bytes.length === length && sameBytes(last.bytes, 0, bytes, start, length))
+      return last;
+    const key = javaHashUtf8(bytes, start, end);
+    let topics = this.#topics.get(key);
+    if (topics === undefined) {
+      topics = [];
+      this.#topics.set(key, topics);
+    }
+    for (const topic of topics) {
+      if (topic.bytes.length === length && sameBytes(topic.bytes, 0, bytes, start, length)) {
+        this.#lastTopic = topic;
+        return topic;
+      }
+    }
+    const own = bytes.slice(start, end);
+    const name = Buffer.from(own).toString('utf8');
+    const topic: SendTopic = {
+      name,
+      bytes: own,
+      fault: nameFault(name),
+      isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
+    };
+    // A name that is refused is not kept: a peer could fill the memory with such names.
+    if (topic.fault === undefined) topics.push(topic);
+    if (topics.length === 0) this.#topics.delete(key);
+    this.#lastTopic = topic;
+    return topic;
+  }
+}
+
+function nameFault(name: string): SendTopic['fault'] {
+  const fault = names.topicNameFault(name);
+  if (fault !== undefined) return { code: ResponseCode.INVALID_PARAMETER, remark: fault };
+  if (names.isNotAllowedSendTopic(name)) {
+    return { code: ResponseCode.NO_PERMISSION, remark: `Sending message to topic[${name}] is forbidden.` };
+  }
+  return undefined;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const HEX = Buffer.from('0123456789ABCDEF');
+
+/** Writes sixteen upper-case hex digits. */
+function hex64(target: Uint8Array, at: number, value: number): number {
+  let high = Math.floor(value / 0x1_0000_0000);
+  let low = value - high * 0x1_0000_0000;
+  for (let i = 7; i >= 0; i--) {
+    target[at + i] = HEX[high & 15]!;
+    target[at + 8 + i] = HEX[low & 15]!;
+    high >>>= 4;
+    low = Math.floor(low / 16);
+  }
+  return at + 16;
+}
+
+function text(target: Uint8Array, at: number, ascii: string): number {
+  for (let i = 0; i < ascii.length; i++) target[at + i] = ascii.charCodeAt(i);
+  return at + ascii.length;
+}
+
+function decimal(target: Uint8Array, at: number, value: number): number {
+  let count = 1;
+  for (let limit = 10; value >= limit; limit *= 10) count++;
+  let rest = value;
+  for (let i = at + count - 1; i >= at; i--) {
+    const next = Math.floor(rest / 10);
+    target[i] = 0x30 + (rest - next * 10);
+    rest = next;
+  }
+  return at + count;
+}
+
+/** Whether bytes can stand in a JSON string as they are. */
+function isPlain(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let i = start; i < end; i++) {
+    const byte = bytes[i]!;
+    if (byte < 0x20 || byte > 0x7e || byte === QUOTE || byte === BACKSLASH) return false;
+  }
+  return true;
+}

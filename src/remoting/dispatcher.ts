@@ -1,0 +1,153 @@
+// From a frame to the handler of its code and back to an answer. One request object serves all frames: a handler runs to its end
+// before the next frame is looked at.
+
+import { errorText, GantryError, InvariantError, type Logger } from '../common/index.ts';
+import type { SocketChannel } from './channel.ts';
+import { FLAG_ONEWAY, ResponseCode } from './codes.ts';
+import { FrameWriter } from './frame-writer.ts';
+import { HeaderView } from './header-view.ts';
+import type { ExtFields, Request, RequestHandler, Responder } from './types.ts';
+
+const EMPTY = Buffer.alloc(0);
+/** Codes below have their place in an array. */
+const DENSE_CODES = 1024;
+
+/** What became of the request. */
+const OPEN = 0;
+const ANSWERED = 1;
+const LATER = 2;
+
+class FrameRequest implements Request {
+  channel!: SocketChannel;
+  header: HeaderView = new HeaderView();
+  buffer: Buffer = EMPTY;
+  bodyStart = 0;
+  bodyEnd = 0;
+  code = 0;
+  opaque = 0;
+  oneway = false;
+  state = OPEN;
+  /** Takes what is written in answer to a one-way request. */
+  readonly #nowhere: FrameWriter = new FrameWriter();
+
+  bodyCopy(): Buffer {
+    return Buffer.from(this.buffer.subarray(this.bodyStart, this.bodyEnd));
+  }
+
+  respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {
+    if (this.state !== OPEN) return;
+    this.state = ANSWERED;
+    if (!this.oneway) this.channel.respond(code, this.opaque, remark, ext, body);
+  }
+
+  begin(code: number): FrameWriter {
+    this.state = ANSWERED;
+    const writer = this.oneway || !this.channel.isOpen ? this.#nowhere : this.channel.output;
+    if (writer === this.#nowhere) writer.clear();
+    writer.begin(code, this.opaque);
+    return writer;
+  }
+
+  defer(): Responder {
+    this.state = LATER;
+    return new DeferredResponder(this.channel, this.opaque, this.oneway);
+  }
+
+  takeOver(): void {
+    this.state = LATER;
+    this.channel.inFlight++;
+  }
+}
+
+class DeferredResponder implements Responder {
+  readonly channel: SocketChannel;
+  readonly opaque: number;
+  #open: boolean;
+
+  constructor(channel: SocketChannel, opaque: number, oneway: boolean) {
+    this.channel = channel;
+    this.opaque = opaque;
+    this.#open = !oneway;
+    if (this.#open) channel.inFlight++;
+  }
+
+  respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.channel.inFlight--;
+    this.channel.respond(code, this.opaque, remark, ext, body);
+  }
+}
+
+/** The table of handlers by request code. */
+export class Dispatcher {
+  readonly #logger: Logger;
+  readonly #request = new FrameRequest();
+  readonly #dense: Array<RequestHandler | undefined> = new Array(DENSE_CODES).fill(undefined);
+  readonly #others = new Map<number, RequestHandler>();
+  #fallback: RequestHandler = notSupported;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  register(code: number, handler: RequestHandler): void {
+    if (code >= 0 && code < DENSE_CODES) this.#dense[code] = handler;
+    else this.#others.set(code, handler);
+  }
+
+  /** What answers codes without a handler; at first it says that the code is not supported. */
+  setDefault(handler: RequestHandler): void {
+    this.#fallback = handler;
+  }
+
+  /** Handles one request frame. @throws InvariantError only. */
+  handle(channel: SocketChannel, header: HeaderView, buffer: Buffer, bodyStart: number, end: number): void {
+    const request = this.#request;
+    const { code } = header;
+    request.channel = channel;
+    request.header = header;
+    request.buffer = buffer;
+    request.bodyStart = bodyStart;
+    request.bodyEnd = end;
+    request.code = code;
+    request.opaque = header.opaque;
+    request.oneway = (header.flag & FLAG_ONEWAY) !== 0;
+    request.state = OPEN;
+    const handler = (code >= 0 && code < DENSE_CODES ? this.#dense[code] : this.#others.get(code)) ?? this.#fallback;
+    try {
+      handler(request);
+      if (request.state === OPEN && !request.oneway) {
+        this.#logger.error(`the handler of request ${code} gave no answer`);
+        request.respond(ResponseCode.SYSTEM_ERROR, `no answer to request ${code}`);
+      }
+    } catch (error) {
+      this.#answerError(request, error);
+    }
+    request.buffer = EMPTY;
+  }
+
+  #answerError(request: FrameRequest, error: unknown): void {
+    if (error instanceof InvariantError) throw error;
+    const { code, channel } = request;
+    const writer = channel.output;
+    if (writer.isOpen) {
+      writer.abandon();
+      request.state = OPEN;
+    }
+    if (error instanceof GantryError) {
+      request.respond(error.responseCode ?? ResponseCode.SYSTEM_ERROR, error.message);
+      return;
+    }
+    this.#logger.error(`the handler of request ${code} failed: ${errorText(error)}`, {
+      code,
+      peer: channel.remoteAddress,
+      stack: error instanceof Error ? error.stack : undefined,
+    });
+    request.respond(ResponseCode.SYSTEM_ERROR, errorText(error));
+  }
+}
+
+function notSupported(request: Request): void {
+  request.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ` request type ${request.code} not supported`);
+}

@@ -1,0 +1,167 @@
+// Opens a golden store in memory with the settings that its broker had.
+
+import { CollectingLogger, FakeClock } from '../../src/common/index.ts';
+import { MemoryFileSystem } from '../../src/io/memory-file-system.ts';
+import {
+  GetMessageStatus,
+  GetResult,
+  getStatusName,
+  MessageStore,
+  type MessageStoreConfig,
+} from '../../src/store/index.ts';
+import { IndexLayout, IndexService, type IndexType } from '../../src/store/index-file/index.ts';
+import { type GoldenManifest, type GoldenQueue, type GoldenRead, goldenFiles, packed, unpack } from './golden.ts';
+
+export const ROOT = '/golden/store';
+/** Later than every record. */
+const NOW = 1_796_500_000_000;
+
+export interface Opened {
+  fs: MemoryFileSystem;
+  store: MessageStore;
+  logger: CollectingLogger;
+}
+
+/** The settings that a manifest's broker ran with, as far as the store reads them. */
+export function storeConfig(conf: Readonly<Record<string, string>>): Partial<MessageStoreConfig> {
+  return {
+    mappedFileSizeCommitLog: Number(conf['mappedFileSizeCommitLog']),
+    mappedFileSizeConsumeQueue: Number(conf['mappedFileSizeConsumeQueue']),
+    maxHashSlotNum: Number(conf['maxHashSlotNum']),
+    maxIndexNum: Number(conf['maxIndexNum']),
+    enabledAppendPropCRC: conf['enabledAppendPropCRC'] === 'true',
+    forceVerifyPropCRC: conf['forceVerifyPropCRC'] === 'true',
+  };
+}
+
+/** A disk with a golden store on it, all of it durable. */
+export function goldenDisk(archive: string): MemoryFileSystem {
+  const fs = new MemoryFileSystem();
+  unpack(fs, ROOT, goldenFiles(archive));
+  fs.settle();
+  return fs;
+}
+
+export async function openStore(fs: MemoryFileSystem, conf: Readonly<Record<string, string>>): Promise<Opened> {
+  const logger = new CollectingLogger();
+  const store = await MessageStore.open(
+    { storePathRootDir: ROOT, ...storeConfig(conf) },
+    { fs, clock: new FakeClock(NOW), logger, memoryBytes: 16 * 1024 ** 3, processId: 4711 },
+  );
+  return { fs, store, logger };
+}
+
+/** The index of a store that is closed. */
+export function openIndex(fs: MemoryFileSystem, conf: Readonly<Record<string, string>>): IndexService {
+  return IndexService.open({
+    fs,
+    clock: new FakeClock(NOW),
+    logger: new CollectingLogger(),
+    path: `${ROOT}/index`,
+    layout: new IndexLayout(Number(conf['maxHashSlotNum']), Number(conf['maxIndexNum'])),
+    lastExitClean: true,
+    indexMsgTimestamp: 0,
+  });
+}
+
+export async function candidates(
+  index: IndexService,
+  topic: string,
+  key: string,
+  begin: number,
+  end: number,
+  type: IndexType,
+): Promise<number[]> {
+  const offsets: number[] = [];
+  for await (const unit of index.candidates(topic, key, begin, end, type)) offsets.push(unit.physicalOffset);
+  return offsets;
+}
+
+/** One pull as a manifest's row; bytes that are not in memory are waited for. */
+export async function read(
+  store: MessageStore,
+  golden: Pick<GoldenRead, 'topic' | 'queueId' | 'offset' | 'maxMsgs'>,
+): Promise<GoldenRead> {
+  const { topic, queueId, offset, maxMsgs } = golden;
+  const result = new GetResult();
+  const all = { all: true, codes: new Set<number>() };
+  for (;;) {
+    const done = await new Promise<boolean>((resolve, reject) => {
+      const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
+      if (store.select(topic, queueId, offset, maxMsgs, 128 * 1024 * 1024, all, result, ready)) resolve(true);
+    });
+    if (done) break;
+  }
+  return {
+    topic,
+    queueId,
+    offset,
+    maxMsgs,
+    status: getStatusName(result.status),
+    nextBeginOffset: result.nextBeginOffset,
+    minOffset: result.minOffset,
+    maxOffset: result.maxOffset,
+    messages: result.count,
+    bytes: result.totalBytes,
+  };
+}
+
+export { GetMessageStatus };
+
+/** The units of a queue out of its files: [queueOffset, physicalOffset, size, tagsCode], tagsCode as text beyond 2^53. */
+export function unitsInFiles(
+  fs: MemoryFileSystem,
+  queue: Pick<GoldenQueue, 'topic' | 'queueId'>,
+  from: number,
+  to: number,
+): Array<Array<number | string>> {
+  const folder = `consumequeue/${queue.topic}/${queue.queueId}`;
+  const files = packed(fs, ROOT, folder);
+  const units: Array<Array<number | string>> = [];
+  for (const [path, bytes] of files) {
+    const base = Number(path.slice(path.lastIndexOf('/') + 1)) / 20;
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (let i = 0; (i + 1) * 20 <= bytes.length; i++) {
+      const ordinal = base + i;
+      if (ordinal < from || ordinal >= to) continue;
+      const tagsCode = buffer.readBigInt64BE(i * 20 + 12);
+      const safe = tagsCode >= BigInt(Number.MIN_SAFE_INTEGER) && tagsCode <= BigInt(Number.MAX_SAFE_INTEGER);
+      units.push([
+        ordinal,
+        Number(buffer.readBigInt64BE(i * 20)),
+        buffer.readInt32BE(i * 20 + 8),
+        safe ? Number(tagsCode) : String(tagsCode),
+      ]);
+    }
+  }
+  return units;
+}
+
+/** Index files by number instead of name. */
+export function withoutIndexNames(files: ReadonlyMap<string, Uint8Array>): Map<string, Uint8Array> {
+  const renamed = new Map<string, Uint8Array>();
+  let n = 0;
+  for (const [path, bytes] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    renamed.set(/^index\/\d{17}$/.test(path) ? `index/#${n++}` : path, bytes);
+  }
+  return renamed;
+}
+
+/** The files of a store below some of its folders. */
+export function filesBelow(files: ReadonlyMap<string, Uint8Array>, ...folders: string[]): Map<string, Uint8Array> {
+  return new Map(
+    [...files].filter(([path]) => !path.endsWith('/') && folders.some((folder) => path.startsWith(`${folder}/`))),
+  );
+}
+
+/** Messages of a manifest that have a key, newest first. */
+export function messagesWithKey(manifest: GoldenManifest, topic: string, key: string, type: IndexType): number[] {
+  return manifest.messages
+    .filter((message) => {
+      if (message.topic !== topic) return false;
+      if (type === 'T') return message.tags === key;
+      return message.uniqKey === key || (message.keys ?? '').split(' ').includes(key);
+    })
+    .map((message) => message.physicalOffset)
+    .reverse();
+}
