@@ -73,10 +73,8 @@ export class BrokerOffsetStore implements OffsetStore {
       const response = await this.#client.invokeBroker(address, RequestCode.UPDATE_CONSUMER_OFFSET, header);
       expectSuccess(`saving the offset of ${this.#group} in ${queueText(queue)}`, address, response);
     } catch (error) {
-      this.#client.repeated.warn(
-        `persist ${queueText(queue)}`,
-        `the offset ${offset} of ${this.#group} in ${queueText(queue)} could not be saved: ${errorText(error)}`,
-      );
+      const text = `offsets of ${this.#group} could not be saved on ${queue.brokerName}: ${errorText(error)}`;
+      this.#client.repeated.warn(text, text);
     }
   }
 

@@ -36,6 +36,13 @@ test('gaps of the tag filter do not hold the offset back', () => {
   assert.equal(taken.remove([messages[1]!]), 21);
 });
 
+test('with nothing in hand the offset goes to what was pulled last, past filtered messages', () => {
+  const { taken, messages } = filled(5, 6);
+  taken.nextOffset = 30;
+  assert.equal(taken.remove([messages[1]!]), 5);
+  assert.equal(taken.remove([messages[0]!]), 30);
+});
+
 test('offsets that were put before are repeats and are left out', () => {
   const { taken } = filled(1, 2);
   assert.deepEqual(

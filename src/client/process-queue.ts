@@ -107,7 +107,8 @@ export class ProcessQueue {
       if (!this.#held.delete(message.queueOffset)) continue;
       this.#bytes -= message.storedBody.length;
     }
-    return this.#held.size === 0 ? this.#lastOffset + 1 : this.firstOffset;
+    // With nothing in hand all that was pulled is done, also what the tag filter left out behind the last message.
+    return this.#held.size === 0 ? Math.max(this.#lastOffset + 1, this.nextOffset) : this.firstOffset;
   }
 
   /** The lowest messages, while a listener has had them since before `deadline`; at most `limit`. */

@@ -9,7 +9,7 @@ import type { ClientInstance } from './client-instance.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { PullKernel, type PullResult } from './pull-kernel.ts';
-import { queueKey, queueText } from './queues.ts';
+import { queueText } from './queues.ts';
 import { isRetryTopic } from './rebalancer.ts';
 import type { SubscriptionData } from './subscription.ts';
 import type { Waiter } from './waiter.ts';
@@ -143,7 +143,9 @@ export class PullLoop {
 
   async #failed(taken: ProcessQueue, error: unknown): Promise<void> {
     if (isResponse(error, ResponseCode.FLOW_CONTROL)) return this.#waiter.sleep(BROKER_FLOW_CONTROL_MS);
-    this.#client.repeated.warn(`pull ${queueKey(taken.queue)}`, `${this.#owner.group}: ${errorText(error)}`);
+    // One line for all queues of a broker that is away.
+    const text = `${this.#owner.group}: ${errorText(error)}`;
+    this.#client.repeated.warn(text, text);
     // The broker has forgotten the group, or holds an older subscription: tell it now rather than at the next heartbeat.
     if (
       isResponse(error, ResponseCode.SUBSCRIPTION_NOT_EXIST) ||
@@ -155,7 +157,6 @@ export class PullLoop {
   }
 
   async #pulled(taken: ProcessQueue, result: PullResult): Promise<void> {
-    this.#client.repeated.clear(`pull ${queueKey(taken.queue)}`);
     taken.brokerMaxOffset = result.maxOffset;
     if (result.status === 'OFFSET_ILLEGAL') {
       this.#client.logger.warn(

@@ -34,6 +34,11 @@ export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
+/** A copy of `bytes[start, end)`. (A Buffer's own `slice` shares its memory, whatever the type says.) */
+export function copyBytes(bytes: Uint8Array, start: number, end: number): Uint8Array {
+  return Uint8Array.prototype.slice.call(bytes, start, end);
+}
+
 /** Whether two ranges hold the same bytes. For short ranges (names, keys): a loop beats a native call below some 100 bytes. */
 export function sameBytes(a: Uint8Array, aStart: number, b: Uint8Array, bStart: number, length: number): boolean {
   for (let i = 0; i < length; i++) {

@@ -1,6 +1,6 @@
 // A whole message as an object, for clients, tools and the broker's slower paths. The hot paths never make one.
 
-import { viewOf } from '../common/index.ts';
+import { copyBytes, viewOf } from '../common/index.ts';
 import { createOffsetMessageId, hostText } from './message-id.ts';
 import { parsePropertyBytes } from './properties.ts';
 import { PropertyName } from './property-names.ts';
@@ -35,7 +35,7 @@ export interface StoredMessage {
 
 /** The message that `view` describes; copies what it needs out of `bytes`. */
 export function toMessage(bytes: Uint8Array, view: RecordView): StoredMessage {
-  const storeHost = bytes.slice(view.storeHostStart, view.storeHostEnd);
+  const storeHost = copyBytes(bytes, view.storeHostStart, view.storeHostEnd);
   const properties = parsePropertyBytes(bytes, view.propertiesStart, view.propertiesEnd);
   const offsetMessageId = createOffsetMessageId(storeHost, view.physicalOffset);
   return {
@@ -50,13 +50,13 @@ export function toMessage(bytes: Uint8Array, view: RecordView): StoredMessage {
     sysFlag: view.sysFlag,
     bodyCrc: view.bodyCrc,
     bornTimestamp: view.bornTimestamp,
-    bornHost: hostText(bytes.slice(view.bornHostStart, view.bornHostEnd)),
+    bornHost: hostText(copyBytes(bytes, view.bornHostStart, view.bornHostEnd)),
     storeTimestamp: view.storeTimestamp,
     storeHost: hostText(storeHost),
     reconsumeTimes: view.reconsumeTimes,
     preparedTransactionOffset: view.preparedTransactionOffset,
     properties,
-    body: bytes.slice(view.bodyStart, view.bodyEnd),
+    body: copyBytes(bytes, view.bodyStart, view.bodyEnd),
     offsetMessageId,
     messageId: properties.get(PropertyName.UNIQ_KEY) ?? offsetMessageId,
   };

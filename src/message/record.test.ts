@@ -138,3 +138,10 @@ test('host fields read back as text', () => {
   assert.equal(hostText(hostField('::1', 5)), '[0:0:0:0:0:0:0:1]:5');
   assert.throws(() => hostField('localhost', 5), { code: 'ADDRESS' });
 });
+
+test('a decoded message does not share memory with the bytes that it came from', () => {
+  const bytes = Buffer.from(encode(example(), false));
+  const [message] = decodeMessages(bytes);
+  bytes.fill(0);
+  assert.equal(Buffer.from(message!.body).toString(), 'hello');
+});

@@ -24,10 +24,10 @@ export interface Request extends Responder {
   readonly oneway: boolean;
   readonly header: HeaderView;
   /** The body is `buffer[bodyStart, bodyEnd)`. */
-  readonly buffer: Buffer;
+  readonly buffer: Uint8Array;
   readonly bodyStart: number;
   readonly bodyEnd: number;
-  bodyCopy(): Buffer;
+  bodyCopy(): Uint8Array;
   /** A responder that outlives the call. Then the handler's return answers nothing. */
   defer(): Responder;
   /**
@@ -53,7 +53,7 @@ export interface RemotingResponse {
   code: number;
   remark: string | undefined;
   ext: Record<string, string>;
-  body: Buffer;
+  body: Uint8Array;
   version: number;
 }
 

@@ -79,7 +79,7 @@ export interface StoreDependencies {
   processId?: number;
 }
 
-/** Bytes dispatched before the loop gets a turn. */
+/** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const LOG_BLOCK_BYTES = 256 * 1024;
 const QUEUE_BLOCK_BYTES = 32 * 1024;
@@ -590,7 +590,9 @@ export class MessageStore {
 
   #progress(): void {
     this.#acks.progress(this.#log.committed, this.#log.flushed);
-    const more = this.#dispatcher.run(this.#log, this.#confirmed, DISPATCH_SLICE_BYTES);
+    // A share of what waits, so that dispatch keeps up with any rate of puts.
+    const behind = this.#confirmed - this.#dispatcher.dispatched;
+    const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
     this.#sweepQueues();
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();

@@ -19,12 +19,12 @@ for (const name of FILE_STORES) {
     const { store } = await openStore(fs, manifest.brokerConf);
     assert.equal(store.watermarks.dispatched, manifest.endOfData);
     await store.close();
-    // What a killed broker had not dispatched yet is in the queues that Java recovered. Their index has one message twice, so that
-    // it can't be compared byte by byte: index-rebuild.test.ts does what can be done.
+    // What a killed broker had not dispatched yet is in the queues that Java recovered.
     const killed = name.endsWith('-crash');
     const java = goldenFiles(killed ? `${name}-recovered` : name);
     assertSameFiles(filesBelow(packed(fs, ROOT), 'consumequeue'), filesBelow(java, 'consumequeue'));
-    if (killed) return;
+    // Java's recovered index has one message twice, and before 5.5 tags were no keys: index-rebuild.test.ts compares what can be compared.
+    if (killed || manifest.rocketmqVersion !== '5.5.0') return;
     assertSameFiles(
       filesBelow(withoutIndexNames(packed(fs, ROOT)), 'index'),
       filesBelow(withoutIndexNames(java), 'index'),

@@ -13,13 +13,14 @@ const LOG = `${ROOT}/commitlog`;
 /** Right after a start: what the disk holds is what the model allows, and what the door says is what the disk holds. */
 export async function checkStarted(world: World, store: MessageStore, model: Model, promisedTo: number): Promise<void> {
   const found = readLog(world.fs, LOG);
-  model.recovered(found, promisedTo);
-  const marks = store.watermarks;
-  const fileEnd = model.end + ((model.fileSize - (model.end % model.fileSize)) % model.fileSize);
+  const last = found.records.at(-1);
+  const end = last === undefined ? found.start : last.position + last.size;
+  const { wrote } = store.watermarks;
   assert.ok(
-    marks.wrote === model.end || marks.wrote === fileEnd,
-    `the log ends at ${model.end}, the store says ${marks.wrote}`,
+    wrote === end || wrote === found.end,
+    `the log ends at ${end} (with a filler ${found.end}), the store says ${wrote}`,
   );
+  model.recovered(found, promisedTo, wrote);
   await dispatched(world, store);
   await checkQueues(world, store, model);
   checkMarks(store);

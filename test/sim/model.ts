@@ -48,17 +48,14 @@ export class Model {
   writtenTo = 0;
   /** Everything below is promised to survive the loss of power. */
   durableTo = 0;
-  /** Messages that a recovery has dropped. */
+  /** Messages that a recovery has dropped, or the store has given up. */
   cut = 0;
+  /** Where the next record goes, unless the file has no room: the end of the last record, or of its file where a filler follows it. */
+  end = 0;
   #queues = new Map<string, Entry[]>();
 
   constructor(fileSize: number) {
     this.fileSize = fileSize;
-  }
-
-  get end(): number {
-    const last = this.log.at(-1);
-    return last === undefined ? 0 : last.position + last.size;
   }
 
   queue(topic: string, queueId: number): readonly Entry[] {
@@ -91,11 +88,23 @@ export class Model {
       assert.equal(entry.queueOffset, queue.length, `message ${entry.id}: queue offset in ${key}`);
       queue.push(entry);
       this.log.push(entry);
+      this.end = entry.position + entry.size;
     }
   }
 
-  /** The log as a start has left it: a beginning of what was appended, at least as long as promised. */
-  recovered(found: LogContent, promisedTo: number): void {
+  /** The store has given up what it could not write: everything from `end` on was never stored and must not come back. */
+  givenUp(end: number): void {
+    let kept = this.log.length;
+    while (kept > 0 && this.log[kept - 1]!.position >= end) kept--;
+    const last = this.log[kept - 1];
+    assert.ok(last === undefined || last.position + last.size <= end, `the log goes back to ${end}, into a record`);
+    assert.ok(end >= this.writtenTo, `the log goes back to ${end}, ${this.writtenTo} was promised`);
+    this.#keep(kept);
+    this.end = end;
+  }
+
+  /** The log as a start has left it: a beginning of what was appended, at least as long as promised. `end` is what the store says. */
+  recovered(found: LogContent, promisedTo: number, end: number): void {
     for (let i = 0; i < found.records.length; i++) {
       const entry = this.log[i];
       const record = found.records[i]!;
@@ -114,8 +123,15 @@ export class Model {
           `(up to ${promisedTo}) and is gone: ${found.reason}`,
       );
     }
-    this.cut += this.log.length - kept;
-    this.log.length = kept;
+    this.#keep(kept);
+    this.end = end;
+    this.writtenTo = this.end;
+    this.durableTo = Math.min(this.durableTo, this.end);
+  }
+
+  #keep(count: number): void {
+    this.cut += this.log.length - count;
+    this.log.length = count;
     this.#queues = new Map();
     for (const entry of this.log) {
       const key = `${entry.topic}/${entry.queueId}`;
@@ -123,8 +139,6 @@ export class Model {
       if (queue === undefined) this.#queues.set(key, [entry]);
       else queue.push(entry);
     }
-    this.writtenTo = this.end;
-    this.durableTo = Math.min(this.durableTo, this.end);
   }
 }
 

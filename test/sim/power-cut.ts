@@ -160,6 +160,7 @@ class History {
     this.#trace('stop');
     const store = this.#store!;
     await this.#world.settle(store.close(), 'the store closes');
+    this.#noteGivenUp();
     this.#store = undefined;
     this.#model.writtenTo = this.#model.end;
     this.#model.durableTo = this.#model.end;
@@ -194,6 +195,7 @@ class History {
     if (this.#store === undefined) return;
     const marks = this.#store.watermarks;
     checkMarks(this.#store);
+    this.#noteGivenUp();
     this.#model.durableTo = Math.max(this.#model.durableTo, Math.min(marks.flushed, this.#model.end));
     this.#model.writtenTo = Math.max(this.#model.writtenTo, Math.min(marks.committed, this.#model.end));
   }
@@ -210,6 +212,15 @@ class History {
     else if (choice === 18) this.#saveOffsets();
     else await world.advance(1 + world.random.int(5));
     world.checkPower();
+    this.#noteGivenUp();
+  }
+
+  /** A disk that refused bytes makes the store go back: what it had only in memory was never stored. */
+  #noteGivenUp(): void {
+    const { wrote } = this.#store!.watermarks;
+    if (wrote >= this.#model.end) return;
+    this.#trace(`given up: ${wrote} to ${this.#model.end}`);
+    this.#model.givenUp(wrote);
   }
 
   /** The disk becomes slow, full or faulty, or well again. */
@@ -250,6 +261,7 @@ class History {
     for (let i = 0; i < count; i++) drafts.push(draft(world.random, this.#nextId++, topic, queueId, world.clock.now()));
     const wait = world.random.int(10) > 0;
     const result = this.#result;
+    this.#noteGivenUp();
     store.put(requestOf(drafts, wait), result);
     world.checkPower();
     this.report.puts++;
@@ -274,6 +286,7 @@ class History {
     if (!wait) return;
     store.whenDurable(end, true, (status, reason) => {
       this.#trace(`answered ${end}: ${status} ${reason}`);
+      // Not stored, timed out, or unknown: no promise.
       if (status !== PutMessageStatus.PUT_OK) return;
       // An answer after the power went never reached anybody.
       if (this.#store !== store || world.fs.isDown) return;

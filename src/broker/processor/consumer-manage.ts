@@ -18,7 +18,8 @@ export function registerConsumerManage(registry: HandlerRegistry, context: Broke
   });
   registry.register(RequestCode.GET_MIN_OFFSET, (request) => {
     const offset = context.store.minOffsetInQueue(request.header.required('topic'), request.header.int('queueId'));
-    request.respond(ResponseCode.SUCCESS, null, { offset });
+    // RocketMQ: an empty remark here, none everywhere else.
+    request.respond(ResponseCode.SUCCESS, '', { offset });
   });
   registry.register(RequestCode.GET_EARLIEST_MSG_STORETIME, (request) => {
     const topic = request.header.required('topic');

@@ -20,14 +20,16 @@ function queryMessage(context: BrokerContext, request: Request): void {
   const indexType = unique ? 'U' : header.get('indexType') || 'K';
   answerLater(request, async (responder) => {
     const found = await context.store.queryMessage(topic, key, maxMessages, begin, end, indexType);
+    if (found.records.length === 0) {
+      // RocketMQ: the header is there, with zeros whatever the index holds.
+      const ext = { indexLastUpdateTimestamp: 0, indexLastUpdatePhyoffset: 0 };
+      responder.respond(ResponseCode.QUERY_NOT_FOUND, 'can not find message, maybe time range not correct', ext);
+      return;
+    }
     const ext = {
       indexLastUpdateTimestamp: found.indexLastUpdateTimestamp,
       indexLastUpdatePhyoffset: found.indexLastUpdatePhyoffset,
     };
-    if (found.records.length === 0) {
-      responder.respond(ResponseCode.QUERY_NOT_FOUND, 'can not find message, maybe time range not correct', ext);
-      return;
-    }
     responder.respond(ResponseCode.SUCCESS, null, ext, Buffer.concat(found.records));
   });
 }

@@ -6,7 +6,7 @@
 //
 // No object is made per message on the fast way: header, properties, request and result are this processor's own, filled anew.
 
-import { javaHashUtf8, sameBytes } from '../../common/index.ts';
+import { copyBytes, javaHashUtf8, sameBytes } from '../../common/index.ts';
 import {
   createOffsetMessageId,
   type NameBytes,
@@ -528,7 +528,7 @@ export class SendMessageProcessor {
         return topic;
       }
     }
-    const own = bytes.slice(start, end);
+    const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: SendTopic = {
       name,

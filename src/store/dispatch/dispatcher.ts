@@ -10,6 +10,7 @@
 import {
   assert,
   type Clock,
+  copyBytes,
   errorText,
   javaHashUtf8,
   type Logger,
@@ -240,7 +241,7 @@ export class Dispatcher {
         return topic;
       }
     }
-    const own = bytes.slice(start, end);
+    const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: DispatchTopic = {
       name,

@@ -1,0 +1,80 @@
+// After each store was opened, new messages go on exactly where Java's ended: offsets, ordinals, and everything is readable together.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { viewOf } from '../../src/common/index.ts';
+import { hostField, RecordOutcome, RecordView, readRecord, Verify } from '../../src/message/index.ts';
+import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../../src/store/index.ts';
+import { FILE_STORES, goldenManifest } from './golden.ts';
+import { goldenDisk, openStore, read } from './open-store.ts';
+
+function append(store: MessageStore, topic: string, queueId: number, key: string): PutResult {
+  const request = new PutRequest();
+  request.topic = topic;
+  request.topicBytes = Buffer.from(topic);
+  request.queueId = queueId;
+  request.bornTimestamp = 1_796_400_000_000;
+  request.bornHost = hostField('127.0.0.1', 1234);
+  request.storeHost = hostField('127.0.0.1', 10_911);
+  request.body = Buffer.from(`body of ${key}`);
+  request.bodyEnd = request.body.length;
+  request.properties = Buffer.from(`KEYS\u0001${key}\u0002TAGS\u0001TagNew\u0002`);
+  request.propertiesEnd = request.properties.length;
+  const result = new PutResult();
+  store.put(request, result);
+  assert.equal(result.status, PutMessageStatus.PUT_OK, result.reason);
+  return result;
+}
+
+function durable(store: MessageStore, offset: number): Promise<void> {
+  return new Promise((resolve, reject) =>
+    store.whenDurable(offset, true, (status, reason) =>
+      status === PutMessageStatus.PUT_OK ? resolve() : reject(new Error(reason)),
+    ),
+  );
+}
+
+for (const name of FILE_STORES) {
+  test(`${name}: appending goes on where Java's log and queues ended`, async () => {
+    const manifest = goldenManifest(name);
+    const fs = goldenDisk(name);
+    const java = manifest.javaAfterStart!;
+    const plain = java.queues.filter(({ topic }) => Buffer.byteLength(topic) <= 127 || topic.startsWith('%RETRY%'));
+    let { store } = await openStore(fs, manifest.brokerConf);
+    let position = manifest.endOfData;
+    const fileSize = store.config.mappedFileSizeCommitLog;
+    for (let round = 0; round < 2; round++) {
+      for (const queue of plain) {
+        const result = append(store, queue.topic, queue.queueId, `new-${round}`);
+        // A record that does not fit with eight bytes to spare begins the next file.
+        const left = fileSize - (position % fileSize);
+        if (result.wroteBytes + 8 > left) position += left;
+        assert.equal(result.wroteOffset, position);
+        assert.equal(result.queueOffset, queue.maxOffset + round, `${queue.topic}/${queue.queueId}`);
+        position += result.wroteBytes;
+      }
+      await durable(store, position);
+      await store.close();
+      ({ store } = await openStore(fs, manifest.brokerConf));
+      assert.equal(store.recovery.clean, true);
+      assert.equal(store.watermarks.wrote, position);
+    }
+
+    for (const queue of plain) {
+      const { topic, queueId, maxOffset } = queue;
+      const found = await read(store, { topic, queueId, offset: maxOffset, maxMsgs: 32 });
+      assert.equal(found.status, 'FOUND');
+      assert.equal(found.messages, 2);
+      assert.equal(found.nextBeginOffset, maxOffset + 2);
+    }
+    const { topic } = plain[0]!;
+    const byKey = await store.queryMessage(topic, 'new-1', 64, 0, Number.MAX_SAFE_INTEGER, 'K');
+    const record = new RecordView();
+    assert.equal(byKey.records.length, plain.filter((queue) => queue.topic === topic).length);
+    for (const bytes of byKey.records) {
+      assert.equal(readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.BODY_CRC, record), RecordOutcome.RECORD);
+      assert.equal(Buffer.from(bytes.subarray(record.bodyStart, record.bodyEnd)).toString(), 'body of new-1');
+    }
+    await store.close();
+  });
+}
