@@ -271,6 +271,7 @@ export class SocketChannel implements Channel, HubMember {
   send(bytes: Uint8Array, answered = 0): void {
     this.inFlight -= answered;
     if (!this.#open) return;
+    assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
     if (bytes.length <= COPY_LIMIT) {
       this.#writer.body(bytes);
       this.#queueOutput();

@@ -148,7 +148,7 @@ export class MessageStore {
       files: parts.files,
       end: parts.report.end,
       cache: parts.logCache,
-      onCommitted: () => this.#progress(),
+      onCommitted: () => this.#committedLater(),
       onFlushed: () => this.#flushEnded(),
       onWriteFailed: (error) => this.#writeFailed(error),
       onSyncFailed: (error) => this.#syncFailed(error),
@@ -569,9 +569,19 @@ export class MessageStore {
   endTurn(): void {
     if (!this.#turnAsked) return;
     this.#log.commit();
+    this.#afterCommit();
+    this.#acks.progress(this.#log.committed, this.#log.flushed);
+  }
+
+  #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#lastStoreTimestamp;
     if (this.#syncFlush) this.#log.flush();
-    this.#acks.progress(this.#log.committed, this.#log.flushed);
+  }
+
+  /** A commit that went off the loop has ended. */
+  #committedLater(): void {
+    this.#afterCommit();
+    this.#progress();
   }
 
   #turn(): void {

@@ -107,12 +107,8 @@ describe('B04: truncation that is only in memory', () => {
       await small.start();
       assert.equal(small.store.watermarks.wrote, cut);
       await small.expectQueue(0, 12);
-      for (const [key, count] of [
-        ['k11', 1],
-        ['k12', 0],
-        ['k19', 0],
-      ] as const) {
-        assert.equal((await query(small.world, small.store, 'T', key)).length, count, `messages with key ${key}`);
+      for (const key of ['k12', 'k19']) {
+        assert.deepEqual(await query(small.world, small.store, 'T', key), [], `messages with key ${key}`);
       }
       assert.equal((await small.send()).queueOffset, 12);
       await small.stop();

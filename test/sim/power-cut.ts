@@ -4,7 +4,7 @@
 // A history is a function of its seed and of nothing else; `node dist/test/sim/nightly.js --seed N` replays one.
 
 import assert from 'node:assert/strict';
-import { GantryError } from '../../src/common/index.ts';
+import { GantryError, type Logger } from '../../src/common/index.ts';
 import { type Hold, readWhole, saveDurably } from '../../src/io/index.ts';
 import { type MessageStore, PutMessageStatus, PutResult, putStatusName } from '../../src/store/index.ts';
 import { checkClosedFiles, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
@@ -56,6 +56,7 @@ class History {
   readonly #syncFlush: boolean;
   readonly #trace: (line: string) => void;
   readonly #result = new PutResult();
+  readonly #logger: Logger;
   #store: MessageStore | undefined;
   #nextId = 1;
   /** The last life ended by a kill: the next start finds all that was written. A power cut ends that. */
@@ -73,7 +74,10 @@ class History {
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
-    this.#trace = options.trace ?? (() => {});
+    const trace = options.trace ?? (() => {});
+    this.#trace = trace;
+    const tell = (text: string): void => trace(`  store: ${text}`);
+    this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
     this.#syncFlush = this.#world.random.int(4) > 0;
   }
 
@@ -145,7 +149,7 @@ class History {
       messageIndexEnable: true,
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
-    const store = await openStore(this.#world, config);
+    const store = await openStore(this.#world, config, { logger: this.#logger });
     this.#store = store;
     const cutBefore = this.#model.cut;
     await checkStarted(this.#world, store, this.#model, this.#killed ? this.#model.writtenTo : this.#model.durableTo);
@@ -218,7 +222,8 @@ class History {
   /** A disk that refused bytes makes the store go back: what it had only in memory was never stored. */
   #noteGivenUp(): void {
     const { wrote } = this.#store!.watermarks;
-    if (wrote >= this.#model.end) return;
+    // What a process does after the power went does not count: nobody was told.
+    if (wrote >= this.#model.end || this.#world.fs.isDown) return;
     this.#trace(`given up: ${wrote} to ${this.#model.end}`);
     this.#model.givenUp(wrote);
   }
@@ -229,6 +234,8 @@ class History {
     const kind = random.int(8);
     if (kind < 3) {
       if (this.#hold === undefined) {
+        // Slow writes first: the store then writes off the loop, where they can be held.
+        this.#world.stall('write', 'commitlog', 30);
         this.#hold = fs.hold(random.int(2) === 0 ? 'sync' : 'write', 'commitlog');
         this.#trace('the disk is slow');
       } else {

@@ -3,7 +3,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Clock, FakeClock, type Random, SeededRandom } from '../../src/common/index.ts';
-import { MemoryFileSystem } from '../../src/io/index.ts';
+import { MemoryFileSystem, type Operation } from '../../src/io/index.ts';
 
 /** Thrown to unwind whatever was going on when the power went. */
 export class PowerLost extends Error {}
@@ -14,21 +14,25 @@ const MAX_STEPS = 20_000;
 export class World {
   readonly random: Random;
   readonly fs: MemoryFileSystem;
-  clock: FakeClock = new FakeClock(1_700_000_000_000, { manual: true });
+  /** What the simulation moves. */
+  #time: FakeClock = new FakeClock(1_700_000_000_000, { manual: true });
+  /** What the store sees: the same, plus what synchronous calls have taken. */
+  readonly clock: Clock;
+  #stalled = 0;
   #tasks: Array<() => void> = [];
 
   constructor(seed: number) {
     this.random = new SeededRandom(seed);
     const disk = this.random.int(0x7fffffff);
-    const now: Clock = {
-      now: () => this.clock.now(),
-      monotonic: () => this.clock.monotonic(),
-      after: (ms, fn) => this.clock.after(ms, fn),
-      every: (ms, fn) => this.clock.every(ms, fn),
-      soon: (fn) => this.clock.soon(fn),
+    this.clock = {
+      now: () => this.#time.now() + this.#stalled,
+      monotonic: () => this.#time.monotonic() + this.#stalled,
+      after: (ms, fn) => this.#time.after(ms, fn),
+      every: (ms, fn) => this.#time.every(ms, fn),
+      soon: (fn) => this.#time.soon(fn),
     };
     this.fs = new MemoryFileSystem({
-      clock: now,
+      clock: this.clock,
       random: new SeededRandom(disk),
       schedule: (task) => this.#tasks.push(task),
       directories: ['/store'],
@@ -37,8 +41,19 @@ export class World {
 
   /** A new process: what the old one waited for never comes, and some time has passed. */
   newLife(): void {
-    this.clock = new FakeClock(this.clock.now() + 1 + this.random.int(5000), { manual: true });
+    this.#time = new FakeClock(this.clock.now() + 1 + this.random.int(5000), { manual: true });
+    this.#stalled = 0;
     this.#tasks = [];
+    this.fs.onOperation = undefined;
+  }
+
+  /** Makes the next synchronous operation on a path take so many milliseconds, in which nothing else happens. */
+  stall(operation: Operation, path: string, ms: number): void {
+    this.fs.onOperation = (attempted, where) => {
+      if (attempted !== operation || !where.includes(path)) return;
+      this.#stalled += ms;
+      this.fs.onOperation = undefined;
+    };
   }
 
   /** A copy of the disk as programs see it, in the same world. */
@@ -66,13 +81,13 @@ export class World {
   async soon(): Promise<boolean> {
     let ran = false;
     await this.#run(() => {
-      ran = this.clock.runSoon();
+      ran = this.#time.runSoon();
     });
     return ran;
   }
 
   async advance(ms: number): Promise<void> {
-    await this.#run(() => this.clock.advance(ms));
+    await this.#run(() => this.#time.advance(ms));
   }
 
   /** Does `fn`, lets promises settle, and notices a power cut, whatever came of it. */

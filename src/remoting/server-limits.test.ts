@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { CollectingLogger, FakeClock } from '../common/index.ts';
+import { CHUNK_BYTES, type ConnectionLimits } from './connection-hub.ts';
+import { RawPeer, requestFrame, until } from './raw-peer.test.support.ts';
+import { RemotingServer } from './server.ts';
+
+const CODE = 30;
+const LARGE = 31;
+
+interface Fixture {
+  server: RemotingServer;
+  port: number;
+  clock: FakeClock;
+  logger: CollectingLogger;
+}
+
+async function withServer(
+  limits: Partial<ConnectionLimits>,
+  reading: 'onread' | 'data',
+  run: (fixture: Fixture) => Promise<void>,
+): Promise<void> {
+  const clock = new FakeClock();
+  const logger = new CollectingLogger();
+  const server = new RemotingServer({ clock, logger, limits, reading });
+  const port = await server.listen('127.0.0.1', 0);
+  try {
+    await run({ server, port, clock, logger });
+  } finally {
+    const closed = server.close(0);
+    clock.advance(10_000);
+    await closed;
+  }
+}
+
+for (const reading of ['onread', 'data'] as const) {
+  describe(`limits, reading by ${reading}`, () => {
+    it('one flooding peer gets a bounded share of each turn', () =>
+      withServer({}, reading, async ({ server, port }) => {
+        const turns: Array<Map<number, { frames: number; bytes: number }>> = [new Map()];
+        let handled = 0;
+        server.register(CODE, (request) => {
+          const turn = turns.at(-1)!;
+          const share = turn.get(request.channel.id) ?? { frames: 0, bytes: 0 };
+          share.frames++;
+          share.bytes += request.bodyEnd - request.bodyStart;
+          turn.set(request.channel.id, share);
+          handled++;
+          request.respond(0);
+        });
+        server.onTurnEnd(() => turns.push(new Map()));
+        const flood = await RawPeer.open(port);
+        const other = await RawPeer.open(port);
+        const tiny = Buffer.concat(Array.from({ length: 20_000 }, (_, i) => requestFrame(CODE, i, null, null, true)));
+        const fat = Buffer.concat(
+          Array.from({ length: 40 }, (_, i) => requestFrame(CODE, i, null, Buffer.alloc(50_000), true)),
+        );
+        flood.write(tiny);
+        flood.write(fat);
+        other.write(requestFrame(CODE, 7));
+        await other.answer(7);
+        const before = handled;
+        await until(() => handled === 20_041);
+        assert.ok(before < 20_041, 'the other peer waited for the whole flood');
+        for (const turn of turns) {
+          for (const { frames, bytes } of turn.values()) {
+            assert.ok(frames <= 256, `${frames} frames in one turn`);
+            // A chunk may complete a frame that began in the last one.
+            assert.ok(bytes <= CHUNK_BYTES + 50_000, `${bytes} bytes in one turn`);
+          }
+        }
+        await flood.close();
+        await other.close();
+      }));
+
+    it('floods are served in turn', () =>
+      withServer({ turnMessages: 10 }, reading, async ({ server, port }) => {
+        const order: number[] = [];
+        server.register(CODE, (request) => {
+          order.push(request.channel.id);
+          request.respond(0);
+        });
+        const peers = await Promise.all([RawPeer.open(port), RawPeer.open(port), RawPeer.open(port)]);
+        await until(() => server.channels.size === 3);
+        const flood = Buffer.concat(Array.from({ length: 400 }, (_, i) => requestFrame(CODE, i, null, null, true)));
+        for (const peer of peers) peer.write(flood);
+        await until(() => order.length === 1_200);
+        // Until the first of them is through, nobody is more than a few shares ahead of another.
+        const counts = new Map<number, number>();
+        for (const id of order) {
+          counts.set(id, (counts.get(id) ?? 0) + 1);
+          if (counts.size < 3) continue;
+          if (Math.max(...counts.values()) === 400) break;
+          assert.ok(Math.max(...counts.values()) - Math.min(...counts.values()) <= 60, [...counts.values()].join(' '));
+        }
+        for (const peer of peers) await peer.close();
+      }));
+
+    it('stops reading from a peer that does not take its answers, until it does', () =>
+      withServer({ unsentLimit: 500_000 }, reading, async ({ server, port }) => {
+        const requests = 300;
+        let handled = 0;
+        server.register(LARGE, (request) => {
+          handled++;
+          request.respond(0, null, null, Buffer.alloc(100_000, handled));
+        });
+        server.register(CODE, (request) => request.respond(0));
+        const peer = await RawPeer.open(port);
+        const other = await RawPeer.open(port);
+        await other.call(CODE, 1);
+        const [, channel] = [...server.channels].sort((a, b) => a.id - b.id).map((each) => each);
+        peer.socket.pause();
+        peer.write(Buffer.concat(Array.from({ length: requests }, (_, i) => requestFrame(LARGE, i))));
+        const slow = [...server.channels].find((each) => each.remoteAddress === peer.address)!;
+        await until(() => slow.unsentBytes > 500_000);
+        // Two rounds with somebody else: the slow one is not served meanwhile.
+        for (const opaque of [2, 3]) await other.call(CODE, opaque);
+        const stalled = handled;
+        for (const opaque of [4, 5, 6]) await other.call(CODE, opaque);
+        assert.equal(handled, stalled);
+        assert.ok(handled < requests, `${handled} requests handled`);
+        assert.ok(slow.unsentBytes < 800_000, `${slow.unsentBytes} bytes wait`);
+        assert.ok(channel !== undefined);
+        peer.socket.resume();
+        await until(() => peer.frames.length === requests);
+        assert.deepEqual(
+          peer.frames.map((frame) => frame.opaque),
+          Array.from({ length: requests }, (_, i) => i),
+        );
+        assert.equal(slow.unsentBytes, 0);
+        await peer.close();
+        await other.close();
+      }));
+  });
+}
+
+describe('limits in time', () => {
+  it('closes a reader that takes nothing for 60 s, and not one that takes a little', () =>
+    withServer({ unsentLimit: 100_000 }, 'onread', async ({ server, port, clock, logger }) => {
+      server.register(LARGE, (request) => request.respond(0, null, null, Buffer.alloc(8_000_000)));
+      const stalled = await RawPeer.open(port);
+      const slow = await RawPeer.open(port);
+      stalled.socket.pause();
+      slow.socket.pause();
+      const channelOf = (peer: RawPeer) => [...server.channels].find((each) => each.remoteAddress === peer.address)!;
+      await until(() => server.channels.size === 2);
+      const slowChannel = channelOf(slow);
+      for (let i = 0; i < 4; i++) {
+        stalled.write(requestFrame(LARGE, i));
+        slow.write(requestFrame(LARGE, i));
+      }
+      await until(() => channelOf(stalled).unsentBytes > 1_000_000 && slowChannel.unsentBytes > 1_000_000);
+      let received = 0;
+      slow.socket.on('data', (data: Buffer) => {
+        received += data.length;
+      });
+      slow.socket.pause();
+      for (let seconds = 0; seconds < 50; seconds += 10) clock.advance(10_000);
+      assert.equal(server.channels.size, 2);
+      slow.socket.resume();
+      await until(() => received > 2_000_000);
+      slow.socket.pause();
+      clock.advance(15_000);
+      await until(() => server.channels.size === 1);
+      assert.ok(slowChannel.isOpen);
+      const [line] = logger.texts('warn');
+      assert.match(line!, new RegExp(`${stalled.address}: it took none of \\d+ bytes for 60 s`));
+      assert.equal(logger.texts('warn').length, 1);
+      await stalled.close();
+      await slow.close();
+    }));
+
+  it('closes a connection that is idle for 120 s', () =>
+    withServer({}, 'onread', async ({ server, port, clock, logger }) => {
+      server.register(CODE, (request) => request.respond(0));
+      const idle = await RawPeer.open(port);
+      const busy = await RawPeer.open(port);
+      await until(() => server.channels.size === 2);
+      clock.advance(119_000);
+      await busy.call(CODE, 1);
+      assert.equal(server.channels.size, 2);
+      clock.advance(6_000);
+      await until(() => idle.closed || idle.ended);
+      await until(() => server.channels.size === 1);
+      assert.equal((await busy.call(CODE, 2)).code, 0);
+      assert.match(logger.texts('info').join(), new RegExp(`${idle.address}: idle for 120 s`));
+      await idle.close();
+      await busy.close();
+    }));
+
+  it('counts complaints instead of writing thousands of lines', () =>
+    withServer({}, 'onread', async ({ server, port, clock, logger }) => {
+      for (let i = 0; i < 25; i++) {
+        const peer = await RawPeer.open(port);
+        peer.write(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
+        await until(() => peer.closed || peer.ended);
+        await peer.close();
+      }
+      assert.equal(logger.texts('warn').length, 20);
+      const peer = await RawPeer.open(port);
+      await until(() => server.channels.size === 1);
+      clock.advance(5_000);
+      assert.match(logger.texts('warn').at(-1)!, /closed 5 more connections for bad input/);
+      await peer.close();
+    }));
+});
