@@ -94,6 +94,7 @@ export class ClientInstance {
   acquire(): void {
     if (this.#users++ > 0) return;
     const { settings } = this;
+    this.repeated.muted = false;
     this.#keepAlive = new KeepAlive();
     const remoting = new RemotingClient(settings);
     registerBrokerRequests(remoting, this);
@@ -115,6 +116,7 @@ export class ClientInstance {
   /** A member has ended; the last one stops the instance and resolves when its connections are closed. */
   async release(): Promise<void> {
     if (this.#users === 0 || --this.#users > 0) return;
+    this.repeated.muted = true;
     for (const timer of this.#timers.splice(0)) timer.cancel();
     this.#rebalanceTimer?.cancel();
     this.#rebalanceTimer = undefined;

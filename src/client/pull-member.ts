@@ -192,7 +192,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
 
   async queuesChanged(topic: string): Promise<void> {
     this.#subscriptions.renew(topic);
-    await this.#client.heartbeatAll();
+    await this.#announce();
   }
 
   queueAdded(taken: ProcessQueue): void {
@@ -275,11 +275,15 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     if (this.#state === 'created') throw new GantryError('CLIENT_STATE', 'the consumer is not started');
   }
 
+  #announce(): Promise<void> {
+    return this.#subscriptions.announce(() => this.#client.heartbeatAll());
+  }
+
   /** Routes, heartbeats and queues follow a change of what is read. */
   async #settle(): Promise<void> {
     if (this.#state !== 'running') return;
     await Promise.all(this.#subscriptions.topics().map((topic) => this.#client.routes.refresh(topic)));
-    await this.#client.heartbeatAll();
+    await this.#announce();
     await this.#client.rebalanceNow();
   }
 

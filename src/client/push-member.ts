@@ -165,7 +165,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
 
   async queuesChanged(topic: string): Promise<void> {
     this.#subscriptions.renew(topic);
-    await this.#client.heartbeatAll();
+    await this.#announce();
   }
 
   queueAdded(taken: ProcessQueue): void {
@@ -252,9 +252,13 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return { autoCommit: true, consumeResult, order: false, remark, spentTimeMills };
   }
 
+  #announce(): Promise<void> {
+    return this.#subscriptions.announce(() => this.#client.heartbeatAll());
+  }
+
   async #subscriptionChanged(): Promise<void> {
     await Promise.all(this.#subscriptions.topics().map((topic) => this.#client.routes.refresh(topic)));
-    await this.#client.heartbeatAll();
+    await this.#announce();
     await this.#client.rebalanceNow();
   }
 

@@ -24,8 +24,12 @@ export class RepeatedLog {
     this.#clock = clock;
   }
 
+  /** True: nothing is logged. What fails while a client closes is no news. */
+  muted = false;
+
   /** `subject` is what the line is about (a topic, an address); `text` is the whole line. */
   warn(subject: string, text: string): void {
+    if (this.muted) return;
     const now = this.#clock.monotonic();
     const last = this.#said.get(subject);
     const same = last !== undefined && last.text === text;

@@ -1,4 +1,5 @@
-// The topics of one consumer. Each change makes a higher version: brokers replace an entry only by a newer one.
+// The topics of one consumer. Each change makes a higher version: brokers replace an entry only by a newer one, and refuse a pull that
+// names a newer one than they have. So pulls name the version that was announced last, not one whose heartbeat is still on its way.
 
 import type { Clock } from '../common/index.ts';
 import { parseSubscription, type SubscriptionData } from './subscription.ts';
@@ -8,6 +9,7 @@ import { checkTopic } from './validators.ts';
 export class Subscriptions {
   readonly #clock: Clock;
   readonly #byTopic = new Map<string, SubscriptionData>();
+  readonly #announced = new Map<string, number>();
   #version = 0;
 
   constructor(clock: Clock) {
@@ -22,11 +24,21 @@ export class Subscriptions {
 
   /** False if it was not there. */
   delete(topic: string): boolean {
+    this.#announced.delete(topic);
     return this.#byTopic.delete(topic);
   }
 
+  /** A topic's entry for pulls: with the announced version. */
   get(topic: string): SubscriptionData | undefined {
-    return this.#byTopic.get(topic);
+    const data = this.#byTopic.get(topic);
+    return data === undefined ? undefined : { ...data, subVersion: this.#announced.get(topic) ?? 0 };
+  }
+
+  /** Runs `tell`, which sends heartbeats; what there was before it counts as announced after it. */
+  async announce(tell: () => Promise<void>): Promise<void> {
+    const versions = this.list().map((data) => [data.topic, data.subVersion] as const);
+    await tell();
+    for (const [topic, version] of versions) if (this.#byTopic.has(topic)) this.#announced.set(topic, version);
   }
 
   /** Gives a topic's entry a new version, nothing else changed. RocketMQ: RebalancePushImpl#messageQueueChanged. */

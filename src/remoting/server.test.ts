@@ -353,7 +353,7 @@ describe('RemotingServer', () => {
       await until(() => peer.ended);
       clock.advance(1_000);
       await closed;
-      await until(() => peer.closed);
+      await peer.close();
     });
   });
 

@@ -146,9 +146,10 @@ function defaultRouteNames(): Set<string> {
   return names;
 }
 
-/** The system's resolver. */
+/** The system's resolver; an IPv4 address if there is one, as old clients know nothing else. */
 export async function resolveHost(host: string): Promise<string> {
-  return (await lookup(host)).address;
+  const all = await lookup(host, { all: true });
+  return (all.find((entry) => entry.family === 4) ?? all[0]!).address;
 }
 
 /** host:port, with brackets around an IPv6 address. */

@@ -13,7 +13,6 @@ import {
   type SettingsFile,
 } from '../common/config/index.ts';
 import { GantryError } from '../common/index.ts';
-import type { AdvertisedAddress } from './advertised-address.ts';
 import type { LogLevel } from './pino-logger.ts';
 
 /** Options that every server command has. */
@@ -126,15 +125,8 @@ export function configuredAddress(settings: Settings): { host: string; from: str
   return host === undefined ? undefined : { host, from: settings.origin('brokerIP1') };
 }
 
-/** The port that clients are told. */
-export function advertisedPort(settings: Settings, listening: number): number {
-  return settings.number('gantryAdvertisedPort') || listening;
-}
-
 /** Prints settings as mqbroker's -p and -m do, on stdout. */
 export function printSettings(settings: Settings, which: 'all' | 'important'): void {
   const lines = settings.entries(which).map(([key, value]) => `${key}=${value}\n`);
   process.stdout.write(lines.join(''));
 }
-
-export type { AdvertisedAddress };

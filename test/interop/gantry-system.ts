@@ -46,7 +46,7 @@ export class GantrySystem implements System {
 
   async startBroker(options: BrokerOptions): Promise<RunningBroker> {
     const alone = options.namesrvAddr === undefined;
-    const port = await this.#ports.take();
+    const port = options.port ?? (await this.#ports.take());
     const namesrvAddr = options.namesrvAddr ?? `127.0.0.1:${await this.#ports.take()}`;
     const dir = this.#newDir('gantry-broker');
     const brokerName = options.brokerName ?? 'interop-broker';
@@ -57,6 +57,7 @@ export class GantrySystem implements System {
       : ['broker', '-c', confFile];
     const child = this.#gantry('Gantry broker', dir, words);
     const brokerAddr = `127.0.0.1:${port}`;
+    options.spawned?.(brokerAddr);
     await untilReady(child, 'is registered', async () => (await brokersOf(namesrvAddr)).get(brokerName) === brokerAddr);
     return {
       kind: 'gantry',

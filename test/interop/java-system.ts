@@ -72,7 +72,7 @@ export class JavaSystem implements System {
   async startBroker(options: BrokerOptions): Promise<RunningBroker> {
     const namesrv = options.namesrvAddr === undefined ? await this.startNamesrv() : undefined;
     const namesrvAddr = options.namesrvAddr ?? namesrv!.addr;
-    const port = await this.#ports.take();
+    const port = options.port ?? (await this.#ports.take());
     const dir = this.#newDir('java-broker');
     const brokerName = options.brokerName ?? 'interop-broker';
     const confFile = join(dir, 'broker.conf');
@@ -89,6 +89,7 @@ export class JavaSystem implements System {
       '-c',
       confFile,
     ]);
+    options.spawned?.(brokerAddr);
     await untilReady(child, 'is registered', async () => {
       if ((await brokersOf(namesrvAddr)).get(brokerName) === brokerAddr) return true;
       // A Java broker's registration at its start finds no name server that it has tried yet, and the next one comes after

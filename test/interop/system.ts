@@ -38,6 +38,12 @@ export interface BrokerOptions {
   /** Registers there; without it the system brings up a name server of its own kind. */
   namesrvAddr?: string;
   brokerName?: string;
+  /** Listens there, as a broker does that is started again; otherwise on a port of its own. */
+  port?: number;
+  /** Only addresses and directories are set, everything else is the system's own default (benchmarks). */
+  plain?: boolean;
+  /** Called as soon as the process runs, long before it is ready. */
+  spawned?: (brokerAddr: string) => void;
   /** Files so small that a test fills many of them. */
   smallFiles?: boolean;
   /** More lines of broker.conf. */
@@ -71,14 +77,7 @@ export function writeBrokerConf(
     namesrvAddr: options.namesrvAddr,
     storePathRootDir: options.storeDir,
     storePathCommitLog: `${options.storeDir}/commitlog`,
-    mappedFileSizeCommitLog: 16 * 1024 * 1024,
-    defaultTopicQueueNums: 4,
-    flushConsumerOffsetInterval: 1000,
-    // Retries wait for level 3 and up: short, so that a scenario does not take minutes.
-    messageDelayLevel: '1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s',
-    reviveQueueNum: 1,
-    diskMaxUsedSpaceRatio: 95,
-    fileReservedTime: 87_600,
+    ...(options.plain ? {} : convenient),
     ...(options.smallFiles ? smallFiles : {}),
     ...options.conf,
   };
@@ -90,6 +89,17 @@ export function writeBrokerConf(
       .join(''),
   );
 }
+
+const convenient = {
+  mappedFileSizeCommitLog: 16 * 1024 * 1024,
+  defaultTopicQueueNums: 4,
+  flushConsumerOffsetInterval: 1000,
+  // Retries wait for level 3 and up: short, so that a scenario does not take minutes.
+  messageDelayLevel: '1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s',
+  reviveQueueNum: 1,
+  diskMaxUsedSpaceRatio: 95,
+  fileReservedTime: 87_600,
+};
 
 const smallFiles = {
   mappedFileSizeCommitLog: SMALL_COMMIT_LOG_FILE,

@@ -68,7 +68,7 @@ export interface Pull {
 
 /** Repeats a read until it needs no bytes from the disk any more. */
 async function whenReady(world: World, read: (ready: (error?: Error) => void) => boolean): Promise<void> {
-  for (;;) {
+  for (let tries = 0; tries < 1000; tries++) {
     let called = false;
     let failure: Error | undefined;
     const done = read((error) => {
@@ -79,6 +79,7 @@ async function whenReady(world: World, read: (ready: (error?: Error) => void) =>
     await world.until(() => called, 'a read becomes ready');
     if (failure !== undefined) throw failure;
   }
+  throw new Error('a read was told a thousand times that it can be repeated, and never had its bytes');
 }
 
 /** One pull through select and copyRecords. */

@@ -49,7 +49,11 @@ function assignment(rows: readonly Row[]): string[] {
   return (rows.findLast((row) => row['assigned'] !== undefined)?.['assigned'] ?? []) as string[];
 }
 
-async function offsetsOf(env: Env, topic: string, group = `G-${topic}`): Promise<Record<string, { consumer: number; broker: number }>> {
+async function offsetsOf(
+  env: Env,
+  topic: string,
+  group = `G-${topic}`,
+): Promise<Record<string, { consumer: number; broker: number }>> {
   const rows = await env.java.run('offsets', { namesrv: env.broker.namesrvAddr, topic, group });
   return rows.find((row) => row['offsets'] !== undefined)!['offsets'] as Record<
     string,

@@ -17,6 +17,7 @@ import {
   drained,
   ofTopic,
 } from '../drained.ts';
+import { splitAddress } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
 import { type RunningBroker, SMALL_COMMIT_LOG_FILE, type SystemKind, writeBrokerConf } from '../system.ts';
 import { until } from '../wait.ts';
@@ -144,6 +145,8 @@ async function thereAndBack(env: Env, first: SystemKind, second: SystemKind): Pr
   const options = { storeDir, smallFiles: true, brokerName: 'round-broker' };
 
   const one = await env.startBroker(first, options);
+  // A message id names the broker's address.
+  const restarted = { ...options, port: splitAddress(one.brokerAddr)[1] };
   const sends = (await fill(env, one, 'one')).map((row) => ({ ...row, prefix: 'one' }) as Row);
   await consumeAll(env, one, 40);
   await env.java.run('produce', { namesrv: one.namesrvAddr, topic: 'RoundGroup', prefix: 'lag', count: 20 });
@@ -155,7 +158,7 @@ async function thereAndBack(env: Env, first: SystemKind, second: SystemKind): Pr
   assert.ok(!existsSync(join(storeDir, 'abort')), `${first} left the abort file behind`);
   assertSame(await readOffline(env, storeDir, 'copy-one'), afterOne, `${first}'s files read offline`);
 
-  const two = await env.startBroker(second, options);
+  const two = await env.startBroker(second, restarted);
   assertSame(await drain(env.java, two, TOPICS), afterOne, `${second} reads what ${first} wrote`);
   assert.deepEqual(await offsets(env, two), offsetsOfOne, `${second} knows the group's offsets`);
   await assertQueries(env, two, ['one'], sends);
@@ -171,7 +174,7 @@ async function thereAndBack(env: Env, first: SystemKind, second: SystemKind): Pr
   assert.ok(!existsSync(join(storeDir, 'abort')), `${second} left the abort file behind`);
   assertSame(await readOffline(env, storeDir, 'copy-two'), afterTwo, `${second}'s files read offline by RocketMQ`);
 
-  const three = await env.startBroker(first, options);
+  const three = await env.startBroker(first, restarted);
   assertSame(await drain(env.java, three, TOPICS), afterTwo, `${first} reads what ${second} wrote`);
   assert.deepEqual(await offsets(env, three), offsetsOfTwo, `${first} knows the group's offsets`);
   await assertQueries(env, three, ['one', 'two'], sends);

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Clock, FakeClock, systemClock } from '../common/index.ts';
+import { type FileHandle, type FileSystem, MemoryFileSystem } from '../io/index.ts';
+import { decodeMessages, hostField } from '../message/index.ts';
+import {
+  GetMessageStatus,
+  GetResult,
+  MessageStore,
+  type MessageStoreConfig,
+  PutMessageStatus,
+  PutRequest,
+  PutResult,
+  type StoreDependencies,
+} from './index.ts';
+
+const HOST = hostField('127.0.0.1', 10_911);
+const ALL = { all: true, codes: new Set<number>() };
+
+function open(
+  fs: FileSystem,
+  config: Partial<MessageStoreConfig> = {},
+  deps: StoreDependencies = {},
+): Promise<MessageStore> {
+  return MessageStore.open(
+    {
+      storePathRootDir: '/store',
+      mappedFileSizeCommitLog: 64 * 1024,
+      mappedFileSizeConsumeQueue: 2000,
+      maxHashSlotNum: 16,
+      maxIndexNum: 64,
+      ...config,
+    },
+    { fs, ...deps },
+  );
+}
+
+function request(topic: string, body: string): PutRequest {
+  const put = new PutRequest();
+  put.topic = topic;
+  put.topicBytes = Buffer.from(topic);
+  put.bornHost = HOST;
+  put.storeHost = HOST;
+  put.body = Buffer.from(body);
+  put.bodyEnd = put.body.length;
+  return put;
+}
+
+function send(store: MessageStore, topic: string, body: string): Promise<PutMessageStatus> {
+  const result = new PutResult();
+  store.put(request(topic, body), result);
+  if (result.status !== PutMessageStatus.PUT_OK) return Promise.resolve(result.status);
+  return new Promise((resolve) => store.whenDurable(result.wroteOffset + result.wroteBytes, true, resolve));
+}
+
+/** All bodies of queue 0, pulled to its end. */
+async function drain(store: MessageStore, topic: string): Promise<string[]> {
+  const bodies: string[] = [];
+  const result = new GetResult();
+  let offset: number = store.minOffsetInQueue(topic, 0);
+  for (;;) {
+    const records = await new Promise<Buffer>((resolve, reject) => {
+      const step = (error?: Error): void => {
+        if (error !== undefined) return reject(error);
+        if (!store.select(topic, 0, offset, 32, 1 << 20, ALL, result, step)) return;
+        const bytes = Buffer.alloc(result.totalBytes);
+        if (store.copyRecords(result, bytes, 0, step)) resolve(bytes);
+      };
+      step();
+    });
+    if (result.status !== GetMessageStatus.FOUND) return bodies;
+    offset = result.nextBeginOffset;
+    for (const message of decodeMessages(records)) bodies.push(Buffer.from(message.body).toString());
+  }
+}
+
+/** Lets the loop turn until a condition holds. */
+async function until(condition: () => boolean): Promise<void> {
+  for (let turn = 0; !condition(); turn++) {
+    assert.ok(turn < 10_000, 'it never happens');
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+test('a disk that stalls writers moves commits off the loop, and sync sends are answered all the same', async () => {
+  let skew = 0;
+  const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + skew };
+  const disk = new MemoryFileSystem();
+  const slow = (handle: FileHandle): FileHandle =>
+    new Proxy(handle, {
+      get(target, name) {
+        if (name === 'writeSync' && target.path.includes('/commitlog/')) {
+          return (...args: Parameters<FileHandle['writeSync']>) => {
+            skew += 100;
+            target.writeSync(...args);
+          };
+        }
+        const value = Reflect.get(target, name) as unknown;
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+  const fs = new Proxy(disk, {
+    get(target, name) {
+      if (name === 'open') return (...args: Parameters<FileSystem['open']>) => slow(target.open(...args));
+      const value = Reflect.get(target, name) as unknown;
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const store = await open(fs, { flushDiskType: 'SYNC_FLUSH' }, { clock });
+  for (let i = 0; i < 20; i++) assert.equal(await send(store, 'T', `m${i}`), PutMessageStatus.PUT_OK);
+  assert.equal(skew, 100, 'only the first commit was a synchronous write');
+  assert.equal((await drain(store, 'T')).length, 20);
+  await store.close();
+});
+
+test('a message that could not be written is refused, its offset is given to the next one, and it never comes back', async () => {
+  const disk = new MemoryFileSystem();
+  const clock = new FakeClock();
+  const store = await open(disk, {}, { clock });
+  assert.equal(await send(store, 'T', 'first'), PutMessageStatus.PUT_OK);
+  const fault = disk.fail({ operation: 'write', path: '/commitlog/', code: 'DISK_FULL', keepBytes: 40, times: 1 });
+  assert.equal(await send(store, 'T', 'refused'), PutMessageStatus.SERVICE_NOT_AVAILABLE);
+  assert.equal(fault.hits, 1);
+  assert.match(store.unwritableReason ?? '', /cannot be written/);
+  assert.equal(await send(store, 'T', 'refused too'), PutMessageStatus.SERVICE_NOT_AVAILABLE);
+  assert.deepEqual(await drain(store, 'T'), ['first'], 'reads go on');
+  clock.advance(1000);
+  assert.equal(store.unwritableReason, undefined, 'tried again after a second');
+  assert.equal(await send(store, 'T', 'second'), PutMessageStatus.PUT_OK);
+  await until(() => store.maxOffsetInQueue('T', 0) === 2);
+  assert.deepEqual(await drain(store, 'T'), ['first', 'second']);
+  await store.close();
+  const again = await open(disk);
+  assert.deepEqual(await drain(again, 'T'), ['first', 'second']);
+  await again.close();
+});
+
+test('a failed sync is final for writes and never answered with success', async () => {
+  const disk = new MemoryFileSystem();
+  const store = await open(disk, { flushDiskType: 'SYNC_FLUSH' });
+  assert.equal(await send(store, 'T', 'durable'), PutMessageStatus.PUT_OK);
+  disk.fail({ operation: 'sync', path: '/commitlog/', times: 1 });
+  assert.equal(await send(store, 'T', 'unknown'), PutMessageStatus.FLUSH_DISK_TIMEOUT);
+  assert.equal(await send(store, 'T', 'late'), PutMessageStatus.SERVICE_NOT_AVAILABLE);
+  assert.match(store.unwritableReason ?? '', /sync of the CommitLog failed/);
+  assert.deepEqual(await drain(store, 'T'), ['durable'], 'what is not durable is not shown');
+  await store.close();
+});
+
+test('a truncate that is no record boundary changes nothing; one that is cuts log and queue', async () => {
+  const disk = new MemoryFileSystem();
+  const store = await open(disk);
+  for (let i = 0; i < 300; i++) await send(store, 'T', `m${i}`);
+  await until(() => store.maxOffsetInQueue('T', 0) === 300);
+  const result = new GetResult();
+  await new Promise<void>((resolve) => {
+    const step = (): void => {
+      if (store.select('T', 0, 120, 1, 1 << 20, ALL, result, step)) resolve();
+    };
+    step();
+  });
+  const boundary = result.positions[0]!;
+  assert.equal(await store.truncateTo(boundary + 1), false);
+  assert.equal(store.maxOffsetInQueue('T', 0), 300);
+  assert.equal(await store.truncateTo(boundary), true);
+  assert.equal(store.maxOffsetInQueue('T', 0), 120);
+  assert.equal(await send(store, 'T', 'next'), PutMessageStatus.PUT_OK);
+  await until(() => store.maxOffsetInQueue('T', 0) === 121);
+  assert.deepEqual((await drain(store, 'T')).slice(-2), ['m119', 'next']);
+  await store.close();
+});
