@@ -113,7 +113,7 @@ const EXPLAINED: ReadonlyArray<{ why: string; code?: number; where: RegExp }> = 
   { why: 'the texts of the JSON parsers differ', code: 34, where: /^remark$/ },
   { why: 'records lie elsewhere, since not all sends were recorded', where: /[pP]hy(sicO|o)ffset$/ },
   { why: 'nothing is pulled or popped here', where: /consumeTps$|pullOffset$/ },
-  { why: 'ours counts what is really in flight', code: 317, where: /totalInflightDiff$/ },
+  { why: 'ours counts what is really in flight, and no pop group', code: 317, where: /total(Inflight)?Diff$/ },
   { why: 'transactions and pop are other parts', where: /GID_fpop|CID_RMQ_SYS_(TRANS|REVIVE)/ },
   { why: 'the pop retry topic is missing from the count', code: 21, where: /totalTopicNum$/ },
   { why: 'later heartbeats were left out of the recording', code: 203, where: /subVersion$/ },

@@ -9,6 +9,7 @@ import { hostField, UniqueIds } from '../message/index.ts';
 import { type Channel, type ExtFields, RemotingClient, type RemotingResponse, RequestCode } from '../remoting/index.ts';
 import { registerBrokerRequests } from './broker-requests.ts';
 import { type ClientOptions, type ClientSettings, clientSettings } from './client-options.ts';
+import { Coalesced } from './coalesced.ts';
 import { Connections } from './connections.ts';
 import type { GroupConsumer } from './group-consumer.ts';
 import { type ConsumerData, heartbeatBody } from './heartbeat.ts';
@@ -46,10 +47,8 @@ export class ClientInstance {
   readonly #timers: Timer[] = [];
   #keepAlive: KeepAlive | undefined;
   #users = 0;
-  #heartbeat: Promise<void> | undefined;
-  #heartbeatAgain = false;
-  #rebalance: Promise<void> | undefined;
-  #rebalanceAgain = false;
+  readonly #heartbeats = new Coalesced(() => this.#heartbeatRound());
+  readonly #rebalances = new Coalesced(() => this.#rebalanceRound());
   #rebalanceTimer: Timer | undefined;
 
   /** @throws GantryError CONFIG_VALUE */
@@ -184,32 +183,14 @@ export class ClientInstance {
     return this.#address(queue, () => this.routes.readAddress(queue.brokerName, brokerId), 'no broker');
   }
 
-  /** Heartbeats to all brokers that need one; calls while one runs cause one more round. Failures are logged. */
-  async heartbeatAll(): Promise<void> {
-    if (this.#heartbeat !== undefined) {
-      this.#heartbeatAgain = true;
-      return this.#heartbeat;
-    }
-    this.#heartbeat = this.#heartbeatRounds();
-    try {
-      await this.#heartbeat;
-    } finally {
-      this.#heartbeat = undefined;
-    }
+  /** Heartbeats to all brokers that need one; resolves after a round that began now or later. Failures are logged. */
+  heartbeatAll(): Promise<void> {
+    return this.#heartbeats.run();
   }
 
-  /** Shares out the queues of all consumers anew; calls while a round runs cause one more. */
-  async rebalanceNow(): Promise<void> {
-    if (this.#rebalance !== undefined) {
-      this.#rebalanceAgain = true;
-      return this.#rebalance;
-    }
-    this.#rebalance = this.#rebalanceRounds();
-    try {
-      await this.#rebalance;
-    } finally {
-      this.#rebalance = undefined;
-    }
+  /** Shares out the queues of all consumers anew; resolves after a round that began now or later. */
+  rebalanceNow(): Promise<void> {
+    return this.#rebalances.run();
   }
 
   async #address(queue: MessageQueue, find: () => string | undefined, what: string): Promise<string> {
@@ -231,14 +212,11 @@ export class ClientInstance {
     return this.#producers.size + this.#consumers.size > 0;
   }
 
-  async #heartbeatRounds(): Promise<void> {
-    do {
-      this.#heartbeatAgain = false;
-      if (!this.isRunning || !this.#hasMembers()) return;
-      // Slaves only serve consumers.
-      const addresses = this.routes.brokerAddresses(this.#consumers.size === 0);
-      await Promise.all(addresses.map((address) => this.#heartbeatTo(address)));
-    } while (this.#heartbeatAgain);
+  async #heartbeatRound(): Promise<void> {
+    if (!this.isRunning || !this.#hasMembers()) return;
+    // Slaves only serve consumers.
+    const addresses = this.routes.brokerAddresses(this.#consumers.size === 0);
+    await Promise.all(addresses.map((address) => this.#heartbeatTo(address)));
   }
 
   async #heartbeatTo(address: string): Promise<void> {
@@ -286,18 +264,15 @@ export class ClientInstance {
     await Promise.all(Array.from(this.#consumers.values(), (consumer) => consumer.persistOffsets(false)));
   }
 
-  async #rebalanceRounds(): Promise<void> {
+  async #rebalanceRound(): Promise<void> {
     this.#rebalanceTimer?.cancel();
     let balanced = true;
-    do {
-      this.#rebalanceAgain = false;
-      balanced = true;
-      for (const consumer of [...this.#consumers.values()]) {
-        if (!this.isRunning) return;
-        balanced = (await consumer.rebalance()) && balanced;
-      }
-    } while (this.#rebalanceAgain);
+    for (const consumer of [...this.#consumers.values()]) {
+      if (!this.isRunning) return;
+      balanced = (await consumer.rebalance()) && balanced;
+    }
     if (!this.isRunning || this.#consumers.size === 0) return;
+    this.#rebalanceTimer?.cancel();
     const delay = balanced ? REBALANCE_INTERVAL_MS : REBALANCE_RETRY_MS;
     this.#rebalanceTimer = this.clock.after(delay, () => void this.rebalanceNow());
   }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { FakeClock } from '../common/index.ts';
+import { storedMessage } from './client.test.support.ts';
 import { ReceivedMessage } from './message-types.ts';
 import { ProcessQueue } from './process-queue.ts';
-import { storedMessage } from './test-support.ts';
 
 const queue = { topic: 'T', brokerName: 'b', queueId: 0 };
 

@@ -105,7 +105,7 @@ export class PullLoop {
     try {
       result = await this.#pull(taken);
     } catch (error) {
-      if (this.#goesOn(taken)) await this.#failed(taken, error);
+      if (this.#goesOn(taken)) await this.#failed(error);
       return;
     }
     if (taken.dropped) return;
@@ -141,7 +141,7 @@ export class PullLoop {
     });
   }
 
-  async #failed(taken: ProcessQueue, error: unknown): Promise<void> {
+  async #failed(error: unknown): Promise<void> {
     if (isResponse(error, ResponseCode.FLOW_CONTROL)) return this.#waiter.sleep(BROKER_FLOW_CONTROL_MS);
     // One line for all queues of a broker that is away.
     const text = `${this.#owner.group}: ${errorText(error)}`;

@@ -2,4 +2,4 @@ export type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from
 export type { FaultRule, Hold, InjectedFault, Operation } from './memory-faults.ts';
 export { MemoryFileSystem, type MemoryFileSystemOptions } from './memory-file-system.ts';
 export { nodeFileSystem } from './node-file-system.ts';
-export { readWhole, saveDurably, writeWhole } from './whole-file.ts';
+export { makeDirectoryDurably, readWhole, saveDurably, writeWhole } from './whole-file.ts';

@@ -32,6 +32,23 @@ export function writeWhole(fs: FileSystem, path: string, content: Uint8Array | s
   }
 }
 
+/** Creates a folder with all that lead to it, and makes the names of those that were not there durable. */
+export function makeDirectoryDurably(fs: FileSystem, path: string): void {
+  const fresh: string[] = [];
+  for (let folder = path; folder !== '' && folder !== '.' && fs.stat(folder) === undefined; folder = parentOf(folder)) {
+    fresh.push(folder);
+  }
+  if (fresh.length === 0) return;
+  fs.makeDirectory(path);
+  for (const folder of fresh.reverse()) fs.syncDirectory(parentOf(folder));
+}
+
+function parentOf(path: string): string {
+  const at = path.lastIndexOf('/');
+  if (at < 0) return '.';
+  return at === 0 ? '/' : path.slice(0, at);
+}
+
 /**
  * Saves `content` so that after a power cut at any point either the old or the new content is found by `loadSaved`:
  * new file, fsync, old file renamed to `.bak`, new file renamed into place, fsync of the folder.

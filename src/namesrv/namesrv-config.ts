@@ -69,6 +69,11 @@ export class NamesrvSettings {
     this.config = settings.fill(defaultNamesrvConfig());
   }
 
+  /** The path that a setting names; undefined if it names none. */
+  path(key: 'kvConfigPath' | 'configStorePath'): string | undefined {
+    return this.#settings.text(key);
+  }
+
   /** Values that are known only after the start (the port, the file of the KV configuration) and shown in place of the settings'. */
   show(values: Readonly<Record<string, string>>): void {
     this.#shown = values;
@@ -118,7 +123,7 @@ export class NamesrvSettings {
   }
 
   #save(changes: ReadonlyMap<string, string>): void {
-    const path = this.#settings.file?.path ?? this.#settings.text('configStorePath');
+    const path = this.#settings.file?.path ?? this.path('configStorePath');
     if (path === undefined) {
       this.#logger.warn('settings were changed until the next start only: there is no configuration file');
       return;

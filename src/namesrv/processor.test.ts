@@ -40,8 +40,12 @@ class FakeChannel implements Channel {
   closedFor: string | undefined;
   #listeners: Array<() => void> = [];
 
+  readonly inFlight = 0;
+  readonly unsentBytes = 0;
   sendOneway(): void {}
   send(): void {}
+  drop(): void {}
+  request(): void {}
   invoke(): never {
     throw new Error('not in this test');
   }
@@ -115,7 +119,9 @@ function ask(
     bodyStart: 6,
     bodyEnd: 6 + bytes.length,
     bodyCopy: () => Uint8Array.prototype.slice.call(bytes),
-    defer: () => request,
+    defer: () => assert.fail('answered at once'),
+    begin: () => assert.fail('answered by respond'),
+    takeOver: () => assert.fail('answered at once'),
     respond(responseCode, remark, extFields, responseBody) {
       assert.equal(answer, undefined, 'answered once');
       answer = { code: responseCode };

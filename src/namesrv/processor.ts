@@ -44,6 +44,7 @@ export class NamesrvProcessor {
   /** Channels that brokers have registered over, by id. */
   readonly #channels = new Map<number, Channel>();
   readonly #startedAt: number;
+  #stopping = false;
 
   constructor(deps: ProcessorDeps) {
     this.#deps = deps;
@@ -95,6 +96,11 @@ export class NamesrvProcessor {
       this.#brokerGone(gone, `nothing came from it for ${gone.timeoutMs} ms`);
       this.#channels.get(gone.channelId)?.close('the broker that registered over it went silent');
     }
+  }
+
+  /** From now on connections that end are no news of brokers. */
+  stop(): void {
+    this.#stopping = true;
   }
 
   #getRoute(request: Request): void {
@@ -291,6 +297,7 @@ export class NamesrvProcessor {
     channel.onClose(() => {
       this.#channels.delete(channel.id);
       this.#bodies.forget(channel.id);
+      if (this.#stopping) return;
       for (const gone of this.#routes.channelClosed(channel.id)) this.#brokerGone(gone, 'its connection ended');
     });
   }

@@ -19,6 +19,8 @@ import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './t
 const COPY_LIMIT = 32 * 1024;
 /** Our own requests are numbered far from where clients begin, for those that tell answers from requests by `opaque` alone. */
 const FIRST_OPAQUE = 0x4000_0000;
+/** Output beyond this is set aside as it is: growing a buffer further would copy it again. */
+const SEAL_BYTES = 256 * 1024;
 /** A peer that does not end its side after we ended ours is cut off after so long. */
 const LINGER_MS = 5_000;
 
@@ -76,7 +78,9 @@ export class SocketChannel implements Channel, HubMember {
   #backlog: Buffer | undefined;
   #backlogAt = 0;
   #inputQueued = false;
+  /** Frames handled in the hub's turn of this number. */
   #frames = 0;
+  #turn = -1;
 
   /** Output that does not lie in the writer's buffer, in order, before what does. */
   #pieces: Uint8Array[] = [];
@@ -139,6 +143,7 @@ export class SocketChannel implements Channel, HubMember {
 
   /** Output of this turn, for whole frames. */
   get output(): FrameWriter {
+    if (this.#writer.length > SEAL_BYTES && !this.#writer.isOpen) this.#sealWriter();
     this.#queueOutput();
     return this.#writer;
   }
@@ -150,7 +155,7 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#deaf || !this.#open) return true;
     this.#hub.wake();
     this.#activeAt = this.#hub.now;
-    this.#frames = 0;
+    this.#beginTurn();
     if (this.#backlog !== undefined) {
       this.#backlog = Buffer.concat([this.#backlog.subarray(this.#backlogAt), buffer.subarray(0, length)]);
       this.#backlogAt = 0;
@@ -167,7 +172,7 @@ export class SocketChannel implements Channel, HubMember {
   continueInput(): void {
     this.#inputQueued = false;
     if (!this.#open || this.#deaf || this.#throttled) return;
-    this.#frames = 0;
+    this.#beginTurn();
     if (this.#backlog !== undefined) {
       const backlog = this.#backlog;
       const at = this.#backlogAt;
@@ -177,6 +182,12 @@ export class SocketChannel implements Channel, HubMember {
     }
     if (this.#inputEnded) this.#endInput();
     else this.#resumeReading();
+  }
+
+  #beginTurn(): void {
+    if (this.#turn === this.#hub.turn) return;
+    this.#turn = this.#hub.turn;
+    this.#frames = 0;
   }
 
   #firstInput(buffer: Buffer, length: number): boolean {
@@ -199,9 +210,9 @@ export class SocketChannel implements Channel, HubMember {
   }
 
   #consume(buffer: Buffer, start: number, end: number): void {
-    let stopped: number;
+    let stopped = start;
     try {
-      stopped = this.#reader.read(buffer, start, end, this.#sink);
+      if (this.#frames < this.#hub.limits.turnMessages) stopped = this.#reader.read(buffer, start, end, this.#sink);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#fault(error.message);
@@ -273,8 +284,7 @@ export class SocketChannel implements Channel, HubMember {
     if (!this.#open) return;
     assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
     if (bytes.length <= COPY_LIMIT) {
-      this.#writer.body(bytes);
-      this.#queueOutput();
+      this.output.body(bytes);
     } else {
       this.#sendPiece(bytes);
     }
@@ -282,6 +292,7 @@ export class SocketChannel implements Channel, HubMember {
 
   drop(count: number): void {
     this.inFlight -= count;
+    this.#hub.watcher?.();
   }
 
   /** Sends one response frame. */
@@ -293,7 +304,7 @@ export class SocketChannel implements Channel, HubMember {
     body: Uint8Array | null | undefined,
   ): void {
     if (!this.#open) return;
-    const writer = this.#writer;
+    const writer = this.output;
     writer.begin(code, opaque);
     if (ext) writer.fields(ext);
     writer.endHeader(remark);
@@ -310,7 +321,6 @@ export class SocketChannel implements Channel, HubMember {
     }
     if (body) writer.body(body);
     writer.endFrame();
-    this.#queueOutput();
   }
 
   /** Appends long bytes behind what has been written. */
@@ -374,6 +384,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#recycle(slabs);
     this.#unsent -= bytes;
     this.#progressAt = this.#hub.now;
+    this.#hub.watcher?.();
     if (this.#throttled && this.#open && this.#unsent <= this.#hub.limits.unsentLimit / 2) {
       this.#throttled = false;
       this.#queueInput();
@@ -439,11 +450,11 @@ export class SocketChannel implements Channel, HubMember {
     ext: ExtFields | null | undefined,
     body: Uint8Array | null | undefined,
   ): void {
-    const writer = this.#writer;
     if (this.#serializeType === SerializeType.ROCKETMQ) {
       this.send(binaryFrame(encodeBinaryHeader(code, opaque, flag, undefined, ext), body));
       return;
     }
+    const writer = this.output;
     writer.begin(code, opaque, flag);
     if (ext) writer.fields(ext);
     writer.endHeader();

@@ -1,7 +1,7 @@
 // What all connections of one server (or one client) share: the loop turn, the output buffers, the limits, the sweep.
 //
-// A loop turn is the batch. Sockets are read first; then, once, what was cut off for fairness gets its next share, the owner's
-// turn-end callbacks run (a broker commits its log there), and each connection that has output writes it in one piece. All of
+// A loop turn is the batch. Sockets are read first; then, once, the owner's turn-end callbacks run (a broker commits its log there),
+// each connection that has output writes it in one piece, and what was cut off for fairness gets its share of the next turn. All of
 // that costs one `clock.soon` a turn, and no timer per connection.
 
 import type { Clock, Logger, Timer } from '../common/index.ts';
@@ -60,9 +60,12 @@ export class ConnectionHub {
   readonly members: Set<HubMember> = new Set();
   /** Time of the current turn. */
   now: number;
+  /** Number of the current turn. */
+  turn = 0;
+  /** Called when a connection has sent all it had, has less in flight, or has gone: for an owner that is waiting to stop. */
+  watcher: (() => void) | undefined;
 
-  /** Replaced, never changed: a callback may remove itself. */
-  #turnEnds: ReadonlyArray<() => void> = [];
+  readonly #turnEnds: Array<() => void> = [];
   #output: HubMember[] = [];
   #input: HubMember[] = [];
   #scheduled = false;
@@ -81,11 +84,7 @@ export class ConnectionHub {
 
   /** Calls `fn` once at the end of each turn that had input or output, before output is written. */
   onTurnEnd(fn: () => void): void {
-    this.#turnEnds = [...this.#turnEnds, fn];
-  }
-
-  removeTurnEnd(fn: () => void): void {
-    this.#turnEnds = this.#turnEnds.filter((other) => other !== fn);
+    this.#turnEnds.push(fn);
   }
 
   add(member: HubMember): number {
@@ -96,6 +95,7 @@ export class ConnectionHub {
 
   remove(member: HubMember): void {
     this.members.delete(member);
+    this.watcher?.();
     if (this.members.size > 0) return;
     this.#sweeper?.cancel();
     this.#sweeper = undefined;
@@ -116,7 +116,7 @@ export class ConnectionHub {
     if (!this.#ending) this.wake();
   }
 
-  /** The member's turn is up; it goes on at the end of this turn, after those that came before it. */
+  /** The member has had its share of this turn; it goes on in the next one, after those that came before it. */
   queueInput(member: HubMember): void {
     this.#input.push(member);
     this.wake();
@@ -131,13 +131,14 @@ export class ConnectionHub {
     this.#scheduled = false;
     this.#ending = true;
     try {
-      const input = this.#input;
-      this.#input = [];
-      for (const member of input) member.continueInput();
       for (const fn of this.#turnEnds) fn();
       const output = this.#output;
       this.#output = [];
       for (const member of output) member.flush();
+      this.turn++;
+      const input = this.#input;
+      this.#input = [];
+      for (const member of input) member.continueInput();
     } finally {
       this.#ending = false;
       if (this.#scheduled || this.#output.length > 0) {

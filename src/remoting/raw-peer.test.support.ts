@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import type { FakeClock } from '../common/index.ts';
 import { FLAG_ONEWAY, FRAME_LIMIT } from './codes.ts';
 import { decodeFrame } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
@@ -38,6 +39,19 @@ export function requestFrame(
 /** Asks `condition` once a loop turn until it holds; the test's own time limit is the only clock. */
 export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Stops a server whose clock stands still, whether or not its peers have gone. */
+export async function stop(server: { close(graceMs: number): Promise<void> }, clock: FakeClock): Promise<void> {
+  let stopped = false;
+  const closed = server.close(0).then(() => {
+    stopped = true;
+  });
+  await until(() => {
+    clock.advance(1_000);
+    return stopped;
+  });
+  await closed;
 }
 
 export class RawPeer {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CollectingLogger, FakeClock } from '../common/index.ts';
 import { CHUNK_BYTES, type ConnectionLimits } from './connection-hub.ts';
-import { RawPeer, requestFrame, until } from './raw-peer.test.support.ts';
+import { RawPeer, requestFrame, stop, until } from './raw-peer.test.support.ts';
 import { RemotingServer } from './server.ts';
 
 const CODE = 30;
@@ -27,9 +27,7 @@ async function withServer(
   try {
     await run({ server, port, clock, logger });
   } finally {
-    const closed = server.close(0);
-    clock.advance(10_000);
-    await closed;
+    await stop(server, clock);
   }
 }
 
@@ -98,7 +96,7 @@ for (const reading of ['onread', 'data'] as const) {
 
     it('stops reading from a peer that does not take its answers, until it does', () =>
       withServer({ unsentLimit: 500_000 }, reading, async ({ server, port }) => {
-        const requests = 300;
+        const requests = 400;
         let handled = 0;
         server.register(LARGE, (request) => {
           handled++;
@@ -108,19 +106,18 @@ for (const reading of ['onread', 'data'] as const) {
         const peer = await RawPeer.open(port);
         const other = await RawPeer.open(port);
         await other.call(CODE, 1);
-        const [, channel] = [...server.channels].sort((a, b) => a.id - b.id).map((each) => each);
         peer.socket.pause();
         peer.write(Buffer.concat(Array.from({ length: requests }, (_, i) => requestFrame(LARGE, i))));
         const slow = [...server.channels].find((each) => each.remoteAddress === peer.address)!;
         await until(() => slow.unsentBytes > 500_000);
-        // Two rounds with somebody else: the slow one is not served meanwhile.
-        for (const opaque of [2, 3]) await other.call(CODE, opaque);
-        const stalled = handled;
-        for (const opaque of [4, 5, 6]) await other.call(CODE, opaque);
-        assert.equal(handled, stalled);
+        // The kernel's buffers grow for a while; then rounds with somebody else change nothing.
+        for (let rounds = 0, last = -1, opaque = 2; rounds < 50; opaque++) {
+          await other.call(CODE, opaque);
+          rounds = handled === last ? rounds + 1 : 0;
+          last = handled;
+        }
         assert.ok(handled < requests, `${handled} requests handled`);
-        assert.ok(slow.unsentBytes < 800_000, `${slow.unsentBytes} bytes wait`);
-        assert.ok(channel !== undefined);
+        assert.ok(slow.unsentBytes < 700_000, `${slow.unsentBytes} bytes wait`);
         peer.socket.resume();
         await until(() => peer.frames.length === requests);
         assert.deepEqual(
@@ -155,13 +152,16 @@ describe('limits in time', () => {
         received += data.length;
       });
       slow.socket.pause();
-      for (let seconds = 0; seconds < 50; seconds += 10) clock.advance(10_000);
-      assert.equal(server.channels.size, 2);
-      slow.socket.resume();
-      await until(() => received > 2_000_000);
-      slow.socket.pause();
-      clock.advance(15_000);
-      await until(() => server.channels.size === 1);
+      let seconds = 0;
+      for (; server.channels.size === 2; seconds += 10) {
+        const goal = received + 50_000;
+        slow.socket.resume();
+        await until(() => received > goal);
+        slow.socket.pause();
+        clock.advance(10_000);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      assert.ok(seconds >= 60, `closed after ${seconds} s`);
       assert.ok(slowChannel.isOpen);
       const [line] = logger.texts('warn');
       assert.match(line!, new RegExp(`${stalled.address}: it took none of \\d+ bytes for 60 s`));

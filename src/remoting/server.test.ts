@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { CollectingLogger, FakeClock, GantryError } from '../common/index.ts';
 import { encodeBinaryHeader } from './binary-header.ts';
 import { FLAG_RESPONSE, SerializeType } from './codes.ts';
-import { RawPeer, requestFrame, until } from './raw-peer.test.support.ts';
+import { RawPeer, requestFrame, stop, until } from './raw-peer.test.support.ts';
 import { RemotingServer, type RemotingServerOptions } from './server.ts';
 import type { Channel, Responder } from './types.ts';
 
@@ -69,9 +69,7 @@ async function withServer(
   try {
     await run({ server, port, logger, clock, deferred, taken });
   } finally {
-    const closed = server.close(0);
-    clock.advance(10_000);
-    await closed;
+    await stop(server, clock);
   }
 }
 

@@ -8,7 +8,7 @@ import { createServer, type Server, Socket } from 'node:net';
 import { type Clock, errorText, GantryError, type Logger } from '../common/index.ts';
 import { addressText } from './address.ts';
 import { type FrameHandler, SocketChannel } from './channel.ts';
-import { PeerVersion, ResponseCode } from './codes.ts';
+import { FLAG_ONEWAY, PeerVersion, ResponseCode } from './codes.ts';
 import { ConnectionHub, type ConnectionLimits } from './connection-hub.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Preamble } from './preamble.ts';
@@ -52,10 +52,8 @@ export class RemotingServer {
   readonly #connectListeners: Array<(channel: Channel) => void> = [];
   readonly #closeListeners: Array<(channel: Channel) => void> = [];
   #closing = false;
-  /** Called whenever a channel goes, while `close` waits for them. */
-  #onFewer: (() => void) | undefined;
   readonly #handler: FrameHandler = (channel, header, buffer, bodyStart, end) => {
-    if (this.#closing && header.version > PeerVersion.V5_3_1 && (header.flag & 2) === 0) {
+    if (this.#closing && header.version > PeerVersion.V5_3_1 && (header.flag & FLAG_ONEWAY) === 0) {
       channel.respond(ResponseCode.GO_AWAY, header.opaque, 'please go away', null, null);
     } else {
       this.#dispatcher.handle(channel, header, buffer, bodyStart, end);
@@ -130,34 +128,26 @@ export class RemotingServer {
   async close(graceMs = 5_000): Promise<void> {
     this.#closing = true;
     const closed = this.#servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-    await this.#until(graceMs, () => [...this.#channels].every((channel) => channel.inFlight === 0));
+    await this.#until(graceMs, () => [...this.#channels].every(isQuiet));
     for (const channel of this.#channels) channel.end();
     await this.#until(LINGER_MS, () => this.#channels.size === 0);
     for (const channel of this.#channels) channel.destroy();
     await Promise.all(closed);
   }
 
-  /** Resolves when `done` says so, which is asked after each turn and each connection that goes, or after `limitMs`. */
+  /** Resolves when `done` says so, which is asked whenever a connection comes nearer to its end, or after `limitMs`. */
   #until(limitMs: number, done: () => boolean): Promise<void> {
+    if (done()) return Promise.resolve();
     return new Promise((resolve) => {
-      let timer: { cancel(): void } | undefined;
-      const check = (): void => {
-        if (!done()) return;
-        finish();
-      };
       const finish = (): void => {
-        timer?.cancel();
-        this.#hub.removeTurnEnd(check);
-        this.#onFewer = undefined;
+        timer.cancel();
+        this.#hub.watcher = undefined;
         resolve();
       };
-      if (done()) {
-        resolve();
-        return;
-      }
-      timer = this.#clock.after(limitMs, finish);
-      this.#onFewer = check;
-      this.#hub.onTurnEnd(check);
+      const timer = this.#clock.after(limitMs, finish);
+      this.#hub.watcher = () => {
+        if (done()) finish();
+      };
     });
   }
 
@@ -198,11 +188,15 @@ export class RemotingServer {
     channel.onClose(() => {
       this.#channels.delete(channel);
       for (const fn of this.#closeListeners) fn(channel);
-      this.#onFewer?.();
     });
     for (const fn of this.#connectListeners) fn(channel);
     return channel;
   }
+}
+
+/** Nothing that the peer asked for is open, and it has taken all that we sent. */
+function isQuiet(channel: SocketChannel): boolean {
+  return channel.inFlight === 0 && channel.unsentBytes === 0;
 }
 
 function listenError(error: NodeJS.ErrnoException, host: string, port: number): GantryError {

@@ -51,4 +51,7 @@ export class GetResult {
   /** Sum of the sizes. */
   totalBytes = 0;
   suggestPullingFromSlave = false;
+  /** How far `copyRecords` has come, for a call that is repeated: whole records, and bytes of the next one. */
+  copied = 0;
+  copiedPart = 0;
 }

@@ -19,7 +19,7 @@ import {
   systemClock,
   viewOf,
 } from '../common/index.ts';
-import { type FileSystem, nodeFileSystem, writeWhole } from '../io/index.ts';
+import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import {
   BatchMember,
   MAX_PROPERTIES_BYTES,
@@ -38,7 +38,7 @@ import {
 } from '../message/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import { ConsumeQueueStore } from './consume-queue/index.ts';
+import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
@@ -82,7 +82,8 @@ export interface StoreDependencies {
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const LOG_BLOCK_BYTES = 256 * 1024;
-const QUEUE_BLOCK_BYTES = 32 * 1024;
+/** A multiple of the unit, so that no unit lies in two blocks. */
+const QUEUE_BLOCK_BYTES = 1638 * CQ_UNIT_BYTES;
 /** RocketMQ: the store's clock may be set back a little; store times in the log never fall for that. */
 const CLOCK_STEP_MS = 60_000;
 const DISK_PROBE_MS = 10_000;
@@ -288,7 +289,10 @@ export class MessageStore {
     return this.#reader.select(topic, queueId, offset, maxMessages, maxBytes, filter, result, ready);
   }
 
-  /** Copies the chosen records, one behind the other, to `target[at...]`; false and `ready` as in `select`. */
+  /**
+   * Copies the chosen records, one behind the other, to `target[at...]`. False and `ready` as in `select`; the repeated call, with the
+   * same result and target, goes on where this one stopped.
+   */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     return this.#reader.copyRecords(result, target, at, ready);
   }
@@ -350,8 +354,8 @@ export class MessageStore {
     if (failure === undefined && derivedFailure === undefined) {
       this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
       this.#publishLogics(this.#dispatcher.lastStoreTimestamp, this.#dispatcher.lastPhysicalOffset);
-      this.#checkpoint.flush(true);
       saveQueueBounds(this.#fs, this.#root, this.#checkpoint, this.#queues.all());
+      this.#checkpoint.flush(true);
       this.#fs.remove(`${this.#root}/abort`);
       this.#fs.syncDirectory(this.#root);
     } else {
@@ -660,7 +664,6 @@ export class MessageStore {
     if (this.#closing) return;
     const path = `${this.#root}/gantry/probe`;
     try {
-      this.#fs.makeDirectory(`${this.#root}/gantry`);
       writeWhole(this.#fs, path, new Uint8Array(64 * 1024), true);
       this.#fs.remove(path);
     } catch {
@@ -735,14 +738,12 @@ export class MessageStore {
           this.#warnSometimes('queue-flush', `ConsumeQueues cannot be made durable (${error.message}); tried again`);
         } else if (this.#log.flushed >= end) {
           this.#publishLogics(time, offset);
-          this.#checkpoint.flushAsync((failure) => {
-            if (failure !== undefined || this.#closing) return;
-            try {
-              saveQueueBounds(this.#fs, this.#root, this.#checkpoint, this.#queues.all());
-            } catch (saveError) {
-              this.#warnSometimes('bounds', errorText(saveError));
-            }
-          });
+          try {
+            saveQueueBounds(this.#fs, this.#root, this.#checkpoint, this.#queues.all());
+          } catch (saveError) {
+            this.#warnSometimes('bounds', errorText(saveError));
+          }
+          this.#writeCheckpoint();
         } else {
           this.#log.flush();
         }
@@ -873,9 +874,9 @@ async function loadStore(config: MessageStoreConfig, dependencies: StoreDependen
           onSealed: (endTimestamp) => store?.indexSealed(endTimestamp),
         })
       : undefined;
-  fs.makeDirectory(logFolder);
-  fs.makeDirectory(`${root}/consumequeue`);
-  fs.makeDirectory(`${root}/index`);
+  for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
+    makeDirectoryDurably(fs, folder);
+  }
   for (const queue of queues.all()) recoverQueueEnd(queues, queue, clean);
   const dispatcher = new Dispatcher({
     clock,

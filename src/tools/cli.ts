@@ -11,6 +11,8 @@ import type { StartOptions } from './start.ts';
 
 /** Runs the command line and answers the exit code. `args` are those behind the program's name. */
 export async function main(args: readonly string[]): Promise<number> {
+  // A reader that has gone, such as `head`, is no reason to stop a server or to leave messages unsent.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', throwUnlessPipe);
   let exitCode: number = ExitCode.OK;
   const program = buildProgram((code) => {
     exitCode = code;
@@ -23,6 +25,10 @@ export async function main(args: readonly string[]): Promise<number> {
     // Help and version end here too, with code 0 when they were asked for.
     return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
   }
+}
+
+function throwUnlessPipe(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error;
 }
 
 const EXIT_CODES = `

@@ -1,6 +1,7 @@
 // What the commands that are clients share.
 
-import type { Logger } from '../common/index.ts';
+import { GantryError, type Logger } from '../common/index.ts';
+import { CommandFailure } from './exit.ts';
 
 /** Name servers from an option, the environment, or the one that `gantry start` brings up. */
 export function clientAddress(option: string | undefined): string {
@@ -14,3 +15,24 @@ export const quietLogger: Logger = {
   warn: (text) => void process.stderr.write(`gantry: ${text}\n`),
   error: (text) => void process.stderr.write(`gantry: ${text}\n`),
 };
+
+/** Runs a command that talks to servers; one that is not there gets a hint. */
+export async function withHints<T>(namesrvAddr: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof GantryError) || error.code !== 'REMOTING_CONNECT') throw error;
+    throw new CommandFailure(
+      `${error.message} (name server ${namesrvAddr}): is it running, as by "gantry start"? -n names another one`,
+    );
+  }
+}
+
+/** Resolves when the reader of stdout has gone. */
+export function stdoutClosed(): Promise<void> {
+  return new Promise((resolve) => {
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE') resolve();
+    });
+  });
+}

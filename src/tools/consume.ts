@@ -1,7 +1,7 @@
 // gantry consume TOPIC --group G: messages out, one a line. What was printed counts as consumed, and nothing else does.
 
 import { type ConsumeStatus, PushConsumer, type ReceivedMessage } from '../client/index.ts';
-import { clientAddress, quietLogger } from './client-side.ts';
+import { clientAddress, quietLogger, stdoutClosed } from './client-side.ts';
 import { ExitCode } from './exit.ts';
 import { untilSignal } from './signals.ts';
 
@@ -39,7 +39,7 @@ export async function consume(topic: string, options: ConsumeOptions): Promise<n
   });
   consumer.subscribe(topic, options.tags ?? '*');
   await consumer.start();
-  await Promise.race([printed.done, untilSignal()]);
+  await Promise.race([printed.done, untilSignal(), stdoutClosed()]);
   await consumer.close();
   return ExitCode.OK;
 }

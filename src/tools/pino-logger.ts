@@ -11,11 +11,20 @@ export interface LogOptions {
   readonly level: LogLevel;
 }
 
-/** A logger that must be flushed before the process exits. */
+/** The logger of a server process. It begins by holding its lines back. */
 export interface ProcessLogger extends Logger {
+  /** Lets lines through from now on, those held back first. */
+  release(): void;
+  /** Forgets what was held back. */
+  drop(): void;
   /** Writes out what waits. */
   flush(): void;
 }
+
+/**
+ * A start that fails at once says so in one line, and nothing before it; one that takes longer than this shows what it does.
+ */
+const HOLD_MS = 1000;
 
 /** Opens the logger of this process. pino-pretty is loaded only for people. */
 export async function openLogger(options: LogOptions): Promise<ProcessLogger> {
@@ -32,12 +41,31 @@ export async function openLogger(options: LogOptions): Promise<ProcessLogger> {
     });
     target = { write: (line) => void stderr.write(pretty(line)) };
   }
-  const log = pino({ level: options.level }, target);
+  let held: string[] | undefined = [];
+  const log = pino(
+    { level: options.level },
+    { write: (line) => (held === undefined ? target.write(line) : held.push(line)) },
+  );
+  const release = (): void => {
+    const lines = held ?? [];
+    held = undefined;
+    for (const line of lines) target.write(line);
+  };
+  const timer = setTimeout(release, HOLD_MS);
+  timer.unref();
   return {
     debug: (text, fields) => log.debug(fields ?? {}, text),
     info: (text, fields) => log.info(fields ?? {}, text),
     warn: (text, fields) => log.warn(fields ?? {}, text),
     error: (text, fields) => log.error(fields ?? {}, text),
+    release: () => {
+      clearTimeout(timer);
+      release();
+    },
+    drop: () => {
+      clearTimeout(timer);
+      if (held !== undefined) held = [];
+    },
     flush: () => stderr.flushSync(),
   };
 }

@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline';
 import { type Message, Producer, type SendResult } from '../client/index.ts';
-import { clientAddress, quietLogger } from './client-side.ts';
+import { clientAddress, quietLogger, withHints } from './client-side.ts';
 import { CommandFailure, ExitCode } from './exit.ts';
 
 export interface ProduceOptions {
@@ -22,23 +22,18 @@ const WINDOW = 64;
 
 /** @throws CommandFailure at the first message that was not stored as asked; those before it are printed. */
 export async function produce(topic: string, body: string | undefined, options: ProduceOptions): Promise<number> {
-  const producer = new Producer({
-    namesrvAddr: clientAddress(options.namesrvAddr),
-    group: options.group,
-    logger: quietLogger,
-  });
+  const namesrvAddr = clientAddress(options.namesrvAddr);
+  const producer = new Producer({ namesrvAddr, group: options.group, logger: quietLogger });
   await producer.start();
   try {
-    if (body !== undefined && body !== '-') await sendOne(producer, message(topic, body, options), options);
-    else await sendLines(producer, topic, options);
+    await withHints(namesrvAddr, async () => {
+      if (body === undefined || body === '-') await sendLines(producer, topic, options);
+      else print(await producer.send(message(topic, body, options)), options);
+    });
   } finally {
     await producer.close();
   }
   return ExitCode.OK;
-}
-
-async function sendOne(producer: Producer, toSend: Message, options: ProduceOptions): Promise<void> {
-  print(await producer.send(toSend), options);
 }
 
 async function sendLines(producer: Producer, topic: string, options: ProduceOptions): Promise<void> {
@@ -58,7 +53,7 @@ async function sendLines(producer: Producer, topic: string, options: ProduceOpti
     if (pending.length >= WINDOW || process.stdin.isTTY === true) await settle();
   }
   while (pending.length > 0) await settle();
-  if (empty > 0) process.stderr.write(`gantry: ${empty} empty lines were left out: a message has at least one byte\n`);
+  if (empty > 0) process.stderr.write(`gantry: left out empty lines (${empty}): a message has at least one byte\n`);
 }
 
 function message(topic: string, body: string, options: ProduceOptions): Message {

@@ -7,12 +7,12 @@ import { resolve } from 'node:path';
 import type { Settings } from '../common/config/index.ts';
 import { systemClock, systemRandom } from '../common/index.ts';
 import { nodeFileSystem } from '../io/index.ts';
+import type { NameServer } from '../namesrv/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from '../store/index.ts';
 import {
   type AdvertisedAddress,
   chooseAdvertisedAddress,
   formatAddress,
-  isWildcard,
   localAddresses,
   resolveHost,
 } from './advertised-address.ts';
@@ -69,7 +69,7 @@ export async function start(options: StartOptions, environment: Environment): Pr
     const undoStore = takeStore(plan.store, running);
     const nameServer = await openNameServer({ settings: namesrv, host: namesrvHost, kvConfigPath, logger });
     running.push(() => nameServer.stop());
-    const own = formatAddress(isWildcard(namesrvHost) ? LOOPBACK : namesrvHost, nameServer.port);
+    const own = nameServer.address;
     const others = namesrvAddresses(settings, environment).filter((address) => address !== own);
     const facts = await openBroker(plan, [own, ...others], running, logger);
     undoStore.keep();
@@ -104,7 +104,7 @@ export async function startNamesrv(options: ServerOptions): Promise<number> {
   return run(options, [settings], async (running, logger) => {
     const nameServer = await openNameServer({ settings, host, kvConfigPath, logger });
     running.push(() => nameServer.stop());
-    return { namesrv: formatAddress(isWildcard(host) ? LOOPBACK : host, nameServer.port), broker: undefined };
+    return { namesrv: nameServer.address, broker: undefined };
   });
 }
 
@@ -189,7 +189,7 @@ async function openBroker(
   const { settings, host, name, store, address } = plan;
   const { Broker, defaultBrokerConfig } = await import('../broker/index.ts');
   const commitLog = settings.text('storePathCommitLog');
-  const broker = await Broker.start({
+  const options = {
     config: { ...settings.fill(defaultBrokerConfig()), brokerName: name, brokerId: 0, brokerIP1: address.ip },
     storeConfig: {
       ...settings.fill<MessageStoreConfig>(defaultStoreConfig(store)),
@@ -201,7 +201,8 @@ async function openBroker(
     host,
     ...advertisedPortOption(settings),
     deps: { fs: nodeFileSystem, clock: systemClock, random: systemRandom, logger },
-  });
+  };
+  const broker = await Broker.start(options);
   running.push(() => broker.stop());
   return {
     name,
@@ -225,10 +226,10 @@ async function openNameServer(options: {
   host: string;
   kvConfigPath: string;
   logger: ProcessLogger;
-}): Promise<{ port: number; stop(): Promise<void> }> {
-  const { NameServer } = await import('../namesrv/index.ts');
+}): Promise<NameServer> {
+  const namesrv = await import('../namesrv/index.ts');
   const { settings, host, kvConfigPath, logger } = options;
-  return NameServer.start({
+  return namesrv.NameServer.start({
     settings,
     host,
     port: settings.number('listenPort'),
@@ -254,10 +255,12 @@ async function run(
     for (const warning of settings.flatMap((part) => part.warnings)) logger.warn(warning);
     const opened = await open(running, logger);
     const facts = { version: packageVersion(), seconds: performance.now() / 1000, ...opened };
+    logger.release();
     if (options.logJson === true) logger.info('ready', facts);
     else process.stdout.write(banner(facts));
   } catch (error) {
     await undo(running);
+    logger.drop();
     throw error;
   }
   logger.info(`${await signal}: stopping`);

@@ -3,36 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { viewOf } from '../../src/common/index.ts';
-import { hostField, RecordOutcome, RecordView, readRecord, Verify } from '../../src/message/index.ts';
-import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../../src/store/index.ts';
+import { RecordOutcome, RecordView, readRecord, Verify } from '../../src/message/index.ts';
 import { FILE_STORES, goldenManifest } from './golden.ts';
-import { goldenDisk, openStore, read } from './open-store.ts';
-
-function append(store: MessageStore, topic: string, queueId: number, key: string): PutResult {
-  const request = new PutRequest();
-  request.topic = topic;
-  request.topicBytes = Buffer.from(topic);
-  request.queueId = queueId;
-  request.bornTimestamp = 1_796_400_000_000;
-  request.bornHost = hostField('127.0.0.1', 1234);
-  request.storeHost = hostField('127.0.0.1', 10_911);
-  request.body = Buffer.from(`body of ${key}`);
-  request.bodyEnd = request.body.length;
-  request.properties = Buffer.from(`KEYS\u0001${key}\u0002TAGS\u0001TagNew\u0002`);
-  request.propertiesEnd = request.properties.length;
-  const result = new PutResult();
-  store.put(request, result);
-  assert.equal(result.status, PutMessageStatus.PUT_OK, result.reason);
-  return result;
-}
-
-function durable(store: MessageStore, offset: number): Promise<void> {
-  return new Promise((resolve, reject) =>
-    store.whenDurable(offset, true, (status, reason) =>
-      status === PutMessageStatus.PUT_OK ? resolve() : reject(new Error(reason)),
-    ),
-  );
-}
+import { append, durable, goldenDisk, openStore, read } from './open-store.ts';
 
 for (const name of FILE_STORES) {
   test(`${name}: appending goes on where Java's log and queues ended`, async () => {
@@ -45,7 +18,7 @@ for (const name of FILE_STORES) {
     const fileSize = store.config.mappedFileSizeCommitLog;
     for (let round = 0; round < 2; round++) {
       for (const queue of plain) {
-        const result = append(store, queue.topic, queue.queueId, `new-${round}`);
+        const result = append(store, queue.topic, queue.queueId, `new-${round}`, 'TagNew');
         // A record that does not fit with eight bytes to spare begins the next file.
         const left = fileSize - (position % fileSize);
         if (result.wroteBytes + 8 > left) position += left;

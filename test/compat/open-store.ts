@@ -1,13 +1,17 @@
 // Opens a golden store in memory with the settings that its broker had.
 
+import assert from 'node:assert/strict';
 import { CollectingLogger, FakeClock } from '../../src/common/index.ts';
 import { MemoryFileSystem } from '../../src/io/memory-file-system.ts';
+import { hostField } from '../../src/message/index.ts';
 import {
-  GetMessageStatus,
   GetResult,
   getStatusName,
   MessageStore,
   type MessageStoreConfig,
+  PutMessageStatus,
+  PutRequest,
+  PutResult,
 } from '../../src/store/index.ts';
 import { IndexLayout, IndexService, type IndexType } from '../../src/store/index-file/index.ts';
 import { type GoldenManifest, type GoldenQueue, type GoldenRead, goldenFiles, packed, unpack } from './golden.ts';
@@ -106,8 +110,6 @@ export async function read(
   };
 }
 
-export { GetMessageStatus };
-
 /** The units of a queue out of its files: [queueOffset, physicalOffset, size, tagsCode], tagsCode as text beyond 2^53. */
 export function unitsInFiles(
   fs: MemoryFileSystem,
@@ -164,4 +166,39 @@ export function messagesWithKey(manifest: GoldenManifest, topic: string, key: st
     })
     .map((message) => message.physicalOffset)
     .reverse();
+}
+
+/** Puts a message with one key, and a tag if there is one; its body names the key. */
+export function append(
+  store: MessageStore,
+  topic: string,
+  queueId: number,
+  key: string,
+  tag = '',
+  bodyBytes = 0,
+): PutResult {
+  const request = new PutRequest();
+  request.topic = topic;
+  request.topicBytes = Buffer.from(topic);
+  request.queueId = queueId;
+  request.bornTimestamp = 1_796_400_000_000;
+  request.bornHost = hostField('127.0.0.1', 1234);
+  request.storeHost = hostField('127.0.0.1', 10_911);
+  request.body = Buffer.from(`body of ${key}`.padEnd(bodyBytes));
+  request.bodyEnd = request.body.length;
+  request.properties = Buffer.from(`KEYS\u0001${key}\u0002${tag === '' ? '' : `TAGS\u0001${tag}\u0002`}`);
+  request.propertiesEnd = request.properties.length;
+  const result = new PutResult();
+  store.put(request, result);
+  assert.equal(result.status, PutMessageStatus.PUT_OK, result.reason);
+  return result;
+}
+
+/** Resolves when everything below `offset` is written. */
+export function durable(store: MessageStore, offset: number): Promise<void> {
+  return new Promise((resolve, reject) =>
+    store.whenDurable(offset, true, (status, reason) =>
+      status === PutMessageStatus.PUT_OK ? resolve() : reject(new Error(reason)),
+    ),
+  );
 }

@@ -38,8 +38,8 @@ describe('seeded power cuts', () => {
       try {
         await runHistory(seed, { syncLies: true });
       } catch (error) {
-        assert.match(String(error), /was promised/, `seed ${seed} fails for another reason`);
-        return;
+        // On such a disk a start may also be refused; what must be seen is the loss itself.
+        if (/was promised .* and is gone/.test(String(error))) return;
       }
     }
     assert.fail(`${SEEDS} seeds did not notice that nothing was synced`);

@@ -105,14 +105,10 @@ test('without realTimeNotifyConsumerChange the telling waits for the next round'
 test('leaving: by farewell, by a closed connection, by silence', () => {
   const w = new World();
   w.consumers.start();
-  const [stays, farewell, closed, silent] = ['a', 'b', 'c', 'd'].map((id) => w.client(id)) as Array<
-    ReturnType<World['client']>
-  > as [
-    ReturnType<World['client']>,
-    ReturnType<World['client']>,
-    ReturnType<World['client']>,
-    ReturnType<World['client']>,
-  ];
+  const stays = w.client('a');
+  const farewell = w.client('b');
+  const closed = w.client('c');
+  const silent = w.client('d');
   for (const one of [stays, farewell, closed, silent]) {
     w.consumers.register('G', one, CLUSTERING, [subscription('T')], true);
   }

@@ -30,7 +30,7 @@ const MAX_PULL_BYTES = 128 * 1024 * 1024;
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
   readonly #hold: PullRequestHold;
-  readonly #result = new GetResult();
+  #result = new GetResult();
   readonly #slabs = new SlabPool(4 * 1024 * 1024);
   /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
   readonly #filters = new Map<string, TagFilter>();
@@ -247,8 +247,8 @@ export class PullMessageProcessor {
       wants.commitOffset = -1;
     }
     if (result.status === GetMessageStatus.FOUND) {
-      if (!this.#found(pull, result, again)) return;
       offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
+      this.#found(pull, result);
       stats.getFound++;
       stats.getMessages += result.count;
       return;
@@ -263,20 +263,25 @@ export class PullMessageProcessor {
     pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
   }
 
-  /** Writes the records behind their header, copied once. False if some must come from disk first. */
-  #found(pull: Pull, result: GetResult, again: (error?: GantryError) => void): boolean {
+  /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
+  #found(pull: Pull, result: GetResult): void {
     const writer = new FrameWriter(this.#slabs);
     writer.begin(ResponseCode.SUCCESS, pull.opaque);
     writer.fields(this.#fields(pull, result));
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
-    if (!this.#context.store.copyRecords(result, writer.bytes, at, again)) {
-      writer.abandon();
-      return false;
-    }
-    writer.endFrame();
-    pull.channel.send(writer.take().bytes, 1);
-    return true;
+    const copy = (error?: GantryError): void => {
+      if (error !== undefined) {
+        pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
+      } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
+        writer.endFrame();
+        pull.channel.send(writer.take().bytes, 1);
+      } else if (this.#result === result) {
+        // This pull goes on with the result; others get one of their own.
+        this.#result = new GetResult();
+      }
+    };
+    copy();
   }
 
   #fields(pull: Pull, result: GetResult): Record<string, number> {

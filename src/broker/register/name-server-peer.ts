@@ -51,6 +51,7 @@ export class NameServerPeer {
   readonly address: string;
   readonly #options: PeerOptions;
   #channel: Channel | undefined;
+  #connectedAt = 0;
   #whole: Whole = 'yes';
   /** Topics that changed and were not confirmed. */
   readonly #owed = new Set<string>();
@@ -170,6 +171,7 @@ export class NameServerPeer {
       throw new GantryError('CLIENT_STATE', 'the broker stops');
     }
     this.#channel = channel;
+    this.#connectedAt = this.#options.clock.monotonic();
     channel.onClose(() => this.#connectionEnded(channel));
     return channel;
   }
@@ -179,8 +181,11 @@ export class NameServerPeer {
     this.#channel = undefined;
     this.#whole = 'yes';
     if (this.#closed || this.#running !== undefined) return;
-    this.#options.logger.warn(`the connection to the name server ${this.address} ended; registering again`);
-    this.#retryAfter(0);
+    const { clock, logger } = this.#options;
+    logger.warn(`the connection to the name server ${this.address} ended; registering again`);
+    // At once, but not again and again with something that hangs up on everybody.
+    const lasted = clock.monotonic() - this.#connectedAt;
+    this.#retryAfter(lasted < FIRST_RETRY_MS ? FIRST_RETRY_MS : 0);
   }
 
   /** Sends one request, or two if it asks first. On return what it covered is owed no more. */

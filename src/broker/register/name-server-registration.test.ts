@@ -84,8 +84,12 @@ class FakeNameServer {
       },
       language: 'JAVA',
       version: 513,
+      inFlight: 0,
+      unsentBytes: 0,
       sendOneway() {},
       send() {},
+      drop() {},
+      request() {},
       invoke: (code, ext, body) =>
         new Promise((resolve, reject) => {
           this.asked.push({ code, ext: ext ?? {}, body: Buffer.from(body ?? []) });
@@ -391,12 +395,25 @@ test('when a connection ends the broker registers again at once', async () => {
   const { registration, servers, clock } = harness();
   const server = servers['n:1']!;
   await registration.start();
+  clock.advance(1000);
   server.asked.length = 0;
   server.endConnection();
   clock.advance(0);
   await settle();
   assert.deepEqual(server.topics(), [['T', 'U']]);
   assert.equal(server.connections, 2);
+});
+
+test('with something that hangs up at once it takes a second between two attempts', async () => {
+  const { registration, servers, clock } = harness();
+  await registration.start();
+  servers['n:1']!.endConnection();
+  clock.advance(999);
+  await settle();
+  assert.equal(servers['n:1']!.connections, 1);
+  clock.advance(1);
+  await settle();
+  assert.equal(servers['n:1']!.connections, 2);
 });
 
 test('without forceRegister a periodic registration asks first, the start does not', async () => {

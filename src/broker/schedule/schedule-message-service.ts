@@ -204,7 +204,18 @@ export class ScheduleMessageService extends ConfigManager {
 
   #wakeAt(level: Level, atMs: number): void {
     if (!this.#running) return;
-    level.timer = this.environment.clock.after(Math.max(0, atMs - this.environment.clock.now()), () => {
+    const { clock } = this.environment;
+    const waitMs = atMs - clock.now();
+    if (waitMs <= 0) {
+      // More is due: other work first.
+      level.busy = true;
+      clock.soon(() => {
+        level.busy = false;
+        this.#run(level);
+      });
+      return;
+    }
+    level.timer = clock.after(waitMs, () => {
       level.timer = undefined;
       this.#run(level);
     });

@@ -54,10 +54,10 @@ export const BROKER_SETTINGS: SettingTable = {
     moot('brokerConfigPath', 'text', null, '', 'Java: path of this file, which Java notes itself.'),
 
     // Registration.
-    honoured('registerNameServerPeriod', 'int', 30_000, 'ms', 'Time between two registrations, from 10 s to 60 s.', {
+    later('registerNameServerPeriod', 'int', 30_000, 'ms', 'Time between two registrations, from 10 s to 60 s.', {
       min: 1,
     }),
-    honoured('registerBrokerTimeoutMills', 'int', 24_000, 'ms', 'How long a registration waits for the name server.', {
+    later('registerBrokerTimeoutMills', 'int', 24_000, 'ms', 'How long a registration waits for the name server.', {
       min: 1,
     }),
     later('forceRegister', 'bool', true, '', 'Whether a registration is sent although nothing changed; here always.'),
@@ -126,10 +126,16 @@ export const BROKER_SETTINGS: SettingTable = {
     later('useSingleRocksDBForAllConfigs', 'bool', false, '', 'Whether one RocksDB holds them all.'),
 
     // Sends.
-    honoured('rejectTransactionMessage', 'bool', false, '', 'Refuse transactional messages.', {
-      live: true,
-      important: true,
-    }),
+    moot(
+      'rejectTransactionMessage',
+      'bool',
+      false,
+      '',
+      'Refuse transactional messages, which are always refused here.',
+      {
+        important: true,
+      },
+    ),
     honoured('startAcceptSendRequestTimeStamp', 'long', 0, 'ms since 1970', 'Refuse sends before this time.', {
       min: 0,
     }),
@@ -142,14 +148,7 @@ export const BROKER_SETTINGS: SettingTable = {
     later('waitTimeMillsInAckQueue', 'long', 3000, 'ms', 'How long an acknowledgement may wait.'),
     later('waitTimeMillsInAdminBrokerQueue', 'long', 5000, 'ms', 'How long an operator may wait.'),
     later('enableNetWorkFlowControl', 'bool', false, '', 'Whether busy connections are throttled.'),
-    honoured(
-      'storeReplyMessageEnable',
-      'bool',
-      true,
-      '',
-      'Store replies to requests when they cannot be delivered at once.',
-      { live: true },
-    ),
+    later('storeReplyMessageEnable', 'bool', true, '', 'Whether replies to requests are stored.'),
     later('recallMessageEnable', 'bool', false, '', 'Whether a delayed message can be called back.'),
     later('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.'),
     later('enableRegisterProducer', 'bool', true, '', 'Whether producers are kept in a table.'),
@@ -172,7 +171,13 @@ export const BROKER_SETTINGS: SettingTable = {
     honoured('notifyConsumerIdsChangedEnable', 'bool', true, '', 'Tell a group at once when its members change.', {
       live: true,
     }),
-    honoured('enablePropertyFilter', 'bool', false, '', 'Whether consumers may filter by SQL92 expressions.'),
+    later(
+      'enablePropertyFilter',
+      'bool',
+      false,
+      '',
+      'Whether consumers may filter by SQL92 expressions, which are refused here.',
+    ),
     later('filterSupportRetry', 'bool', false, '', 'Whether messages that are tried again are filtered too.'),
     later('enableCalcFilterBitMap', 'bool', false, '', 'Whether filters are worked out when a message is stored.'),
     later('expectConsumerNumUseFilter', 'int', 32, 'consumers', 'Consumers that share the bits of that.'),
@@ -183,7 +188,7 @@ export const BROKER_SETTINGS: SettingTable = {
     }),
     later('disableConsumeIfConsumerReadSlowly', 'bool', false, '', 'Whether a group far behind is stopped.'),
     later('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.'),
-    honoured('slaveReadEnable', 'bool', false, '', 'Send consumers that are far behind to a slave.', { live: true }),
+    later('slaveReadEnable', 'bool', false, '', 'Whether consumers far behind are sent to a slave.'),
     honoured('litePullMessageEnable', 'bool', true, '', 'Answer lite pulls.', { live: true }),
     honoured(
       'realTimeNotifyConsumerChange',

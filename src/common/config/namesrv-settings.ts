@@ -60,12 +60,12 @@ export const NAMESRV_SETTINGS: SettingTable = {
     later('clusterTest', 'bool', false, '', 'Whether routes come from another environment, too.'),
     later('productEnvName', 'text', 'center', '', 'Name of that environment.'),
     later('configStorePath', 'text', null, '', 'Where changes to these settings are saved.'),
-    later(
+    honoured(
       'configBlackList',
       'text',
       'configBlackList;configStorePath;kvConfigPath',
       '',
-      'Settings that a command may not change.',
+      'Settings that a command may not change, with semicolons.',
     ),
     later('unRegisterBrokerQueueCapacity', 'int', 3000, 'requests', 'Brokers that leave at the same time.'),
     moot('rocketmqHome', 'text', null, '', 'Java: where RocketMQ is installed. Nothing is installed here.'),

@@ -13,12 +13,12 @@ export const SERVER_SETTINGS: SettingTable = {
       '',
       'Address that the ports listen on; 0.0.0.0 means all of the machine.',
     ),
-    honoured(
+    later(
       'serverChannelMaxIdleTimeSeconds',
       'int',
       120,
       's',
-      'A connection on which nothing was read or written for so long is closed.',
+      'Silence after which a connection is closed; here 120 s.',
       { min: 1 },
     ),
     later('serverSocketSndBufSize', 'int', 0, 'bytes', 'Send buffer of a connection; 0 leaves it to the system.'),

@@ -125,5 +125,5 @@ export function parseAddressList(text: string, place: string): string[] {
 
 function checkAddresses(settings: Settings, key: string): void {
   const text = settings.text(key);
-  if (text !== undefined) parseAddressList(text, `${key} (${settings.origin(key)})`);
+  if (text !== undefined) parseAddressList(text, `${key}=${text} (${settings.origin(key)})`);
 }

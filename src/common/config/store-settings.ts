@@ -96,12 +96,12 @@ export const STORE_SETTINGS: SettingTable = {
       min: 0,
     }),
     honoured('flushIntervalConsumeQueue', 'int', 1000, 'ms', 'Time between two flushes of consume queues.', { min: 1 }),
-    honoured(
+    later(
       'flushConsumeQueueLeastPages',
       'int',
       2,
       'pages of 4 KiB',
-      'A queue is flushed when so much is unflushed.',
+      'How much of a queue must be unflushed before it is flushed.',
       {
         min: 0,
       },
@@ -285,12 +285,12 @@ export const STORE_SETTINGS: SettingTable = {
     later('maxRecoveryCommitlogFiles', 'int', 30, 'files', 'RocketMQ declares it and never reads it.'),
 
     // Retention.
-    honoured(
+    later(
       'diskMaxUsedSpaceRatio',
       'int',
       75,
       '%',
-      'Used part of the disk from which old files may go before their time. RocketMQ takes values from 10 to 95.',
+      'Used part of the disk from which old files may go before their time.',
       { min: 1, max: 100 },
     ),
     later('fileReservedTime', 'int', 72, 'h', 'How long a CommitLog file is kept.', { important: true }),
@@ -471,7 +471,13 @@ export const STORE_SETTINGS: SettingTable = {
     later('enableScheduleAsyncDeliver', 'bool', false, '', 'Whether delayed messages are delivered side by side.'),
     later('scheduleAsyncDeliverMaxPendingLimit', 'int', 2000, 'messages', 'Most of them under way.'),
     later('scheduleAsyncDeliverMaxResendNum2Blocked', 'int', 3, 'tries', 'Tries after which a level waits.'),
-    honoured('timerWheelEnable', 'bool', true, '', 'Take messages with any delay.'),
+    later(
+      'timerWheelEnable',
+      'bool',
+      true,
+      '',
+      'Whether messages can have any delay, which are refused here; delay levels work.',
+    ),
     later('timerMaxDelaySec', 'int', 259_200, 's', 'Longest delay.'),
     later('timerPrecisionMs', 'int', 1000, 'ms', 'Precision of the timer wheel.'),
     later(

@@ -16,7 +16,7 @@
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
-import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt, zeroBytes } from '../segment/index.ts';
 
 /** Bytes of an ordinary chunk; a larger record gets a chunk of its own. */
 const CHUNK_BYTES = 1024 * 1024;
@@ -49,7 +49,7 @@ export interface CommitLogOptions {
   /** Told after each step forward, on the loop, outside any append. */
   onCommitted: () => void;
   onFlushed: () => void;
-  /** A write failed: everything above `committed` has been given up. Called before the bytes are dropped. */
+  /** A write failed and left nothing behind: everything above `committed` is given up. Called before the bytes are dropped. */
   onWriteFailed: (error: GantryError) => void;
   /** A sync failed: nothing above `flushed` is known to be durable, and never will be. */
   onSyncFailed: (error: GantryError) => void;
@@ -84,6 +84,8 @@ export class CommitLog {
   #closed = false;
   /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
   #ahead: SegmentFile | undefined;
+  /** Files that are to be made, the one under way first. */
+  readonly #creating: SegmentFile[] = [];
   /** Files that are being made and were given up meanwhile. */
   readonly #unwanted = new Set<SegmentFile>();
 
@@ -163,19 +165,41 @@ export class CommitLog {
     return undefined;
   }
 
-  /** Copies [offset, offset + length), which must be below `committed`, to `target[at...]`; false and `ready` as in ReadCache.copy. */
-  copy(offset: number, length: number, target: Uint8Array, at: number, ready: Ready): boolean {
+  /** Copies from [offset, offset + length), which must be below `committed`, to `target[at...]`; answers as ReadCache.copy. */
+  copy(offset: number, length: number, target: Uint8Array, at: number, ready: Ready): number {
     const chunk = this.chunkAt(offset);
     if (chunk !== undefined) {
       const from = offset - chunk.start;
       assert(from + length <= chunk.used, 'a record runs over its chunk');
       target.set(chunk.bytes.subarray(from, from + length), at);
-      return true;
+      return length;
     }
-    const file = segmentAt(this.files, offset);
-    assert(file !== undefined && offset + length <= file.end, 'a read of the log runs over a file');
+    const file = this.#fileOf(offset, length);
     const limit = Math.min(this.committed, file.end) - file.base;
     return this.#options.cache.copy(file, offset - file.base, length, limit, target, at, ready);
+  }
+
+  /** Reads [offset, offset + length), which must be below `committed`, past the cache: for single look-ups. */
+  read(offset: number, length: number, target: Uint8Array, done: (error: GantryError | undefined) => void): void {
+    const chunk = this.chunkAt(offset);
+    if (chunk !== undefined) {
+      const from = offset - chunk.start;
+      target.set(chunk.bytes.subarray(from, Math.min(chunk.used, from + length)));
+      return done(undefined);
+    }
+    const file = this.#fileOf(offset, length);
+    const handle = file.handle();
+    file.pin();
+    handle.read(target, 0, length, offset - file.base, (error) => {
+      file.unpin();
+      done(error);
+    });
+  }
+
+  #fileOf(offset: number, length: number): SegmentFile {
+    const file = segmentAt(this.files, offset);
+    assert(file !== undefined && offset + length <= file.end, 'a read of the log runs over a file');
+    return file;
   }
 
   /** Writes what is new to the files. Called once per loop turn that appended something. */
@@ -361,23 +385,40 @@ export class CommitLog {
     else this.uncommittedSince = this.#clock.monotonic();
   }
 
-  /** Gives up what could not be written: it was never acknowledged, and nothing of it may come back. */
+  /**
+   * Gives up what could not be written: it was never acknowledged, and nothing of it may come back, so the part that did reach the
+   * file is made zeros, durably, before anyone is told that it was not stored.
+   */
   #writeFailed(error: GantryError): void {
     this.#asyncUntil = 0;
-    this.#options.onWriteFailed(error);
     const file = segmentAt(this.files, this.committed)!;
+    this.#options.cache.forget(file);
+    const erased = this.#erase(file, Math.min(this.wrote, file.end) - this.committed);
+    if (erased) this.#options.onWriteFailed(error);
+    else this.#syncFailed = error;
     this.#dropChunks(this.committed);
     this.wrote = this.committed;
     this.uncommittedSince = 0;
-    this.#options.cache.forget(file);
+    if (!erased) this.#options.onSyncFailed(error);
+  }
+
+  /** Makes what a failed write may have left zeros again; false if that is not certain. */
+  #erase(file: SegmentFile, length: number): boolean {
     try {
       const handle = file.handle();
-      handle.truncateSync(this.committed - file.base);
-      handle.truncateSync(file.size);
-    } catch (second) {
+      try {
+        zeroBytes(handle, this.committed - file.base, length);
+      } catch (error) {
+        // Where the disk has no block for zeros there is no block with bytes either.
+        if ((error as GantryError).code !== 'DISK_FULL') throw error;
+      }
+      handle.syncSync();
+      return true;
+    } catch (error) {
       this.#options.logger.error(
-        `${file.path}: what was written of a refused send could not be removed: ${(second as Error).message}`,
+        `${file.path}: what was written of refused sends may stay: ${(error as GantryError).message}`,
       );
+      return false;
     }
   }
 
@@ -409,26 +450,38 @@ export class CommitLog {
     this.#ahead = this.#create(this.#last().end);
   }
 
+  /** Makes a file off the loop; one at a time, so that a crash never leaves a later file beside an unfinished one. */
   #create(base: number): SegmentFile {
     const file = new SegmentFile(this.#fs, this.#options.folder, base, this.fileSize, false);
-    const attempt = (): void => {
-      this.#fs.createSized(file.path, file.size, (error) => {
-        if (this.#unwanted.delete(file)) return this.#fs.remove(file.path);
-        if (error === undefined) {
-          file.ready = true;
-          if (!this.#closed && this.committed < this.wrote) {
-            this.commit();
-            this.#options.onCommitted();
-          }
-          return;
-        }
+    if (this.#creating.push(file) === 1) this.#createNext();
+    return file;
+  }
+
+  #createNext(): void {
+    const file = this.#creating[0];
+    if (file === undefined) return;
+    if (this.#unwanted.delete(file)) {
+      this.#creating.shift();
+      return this.#createNext();
+    }
+    this.#fs.createSized(file.path, file.size, (error) => {
+      if (this.#unwanted.delete(file)) {
+        this.#fs.remove(file.path);
+      } else if (error !== undefined) {
         if (this.#closed) return;
         this.#options.logger.error(`${file.path} cannot be created (${error.message}); trying again in 1 s`);
-        this.#clock.after(1000, attempt);
-      });
-    };
-    attempt();
-    return file;
+        this.#clock.after(1000, () => this.#createNext());
+        return;
+      } else {
+        file.ready = true;
+      }
+      this.#creating.shift();
+      this.#createNext();
+      if (file.ready && !this.#closed && this.committed < this.wrote) {
+        this.commit();
+        this.#options.onCommitted();
+      }
+    });
   }
 
   /** Removes the file that was made ahead; one that is still being made is removed when it is there. */

@@ -55,6 +55,8 @@ export class ConsumeQueueStore {
   readonly #open = new Map<SegmentFile, true>();
   /** Files written since they were synced, with the queue's `written` at that time. */
   readonly #unsynced = new Map<SegmentFile, ConsumeQueue>();
+  /** Folders with names that are not durable yet. */
+  readonly #dirtyFolders = new Set<string>();
   #created = 0;
 
   constructor(options: ConsumeQueueStoreOptions) {
@@ -167,18 +169,17 @@ export class ConsumeQueueStore {
 
   #syncAll(done: (error: GantryError | undefined) => void): void {
     const files = [...this.#unsynced];
+    const folders = [...this.#dirtyFolders];
+    this.#dirtyFolders.clear();
     let at = 0;
     let firstError: GantryError | undefined;
     const next = (): void => {
       if (at === files.length) {
         try {
-          for (const [, queue] of files) {
-            if (!queue.folderDirty) continue;
-            this.#fs.syncDirectory(queue.folder);
-            queue.folderDirty = false;
-          }
+          for (const folder of folders) this.#fs.syncDirectory(folder);
         } catch (error) {
           firstError ??= error as GantryError;
+          for (const folder of folders) this.#dirtyFolders.add(folder);
         }
         return done(firstError);
       }
@@ -209,7 +210,7 @@ export class ConsumeQueueStore {
 
   /**
    * Copies up to `count` units from `ordinal` on to `target`; answers how many, or -1 if a block had to be asked for (`ready` as in
-   * ReadCache.copy). Stays within one file, as RocketMQ's reads do.
+   * ReadCache.copy). Stays within one block of one file, so that a repeated call always gets on.
    */
   readUnits(queue: ConsumeQueue, ordinal: number, count: number, target: Uint8Array, ready: Ready): number {
     const end = Math.min(queue.maxOffset, ordinal + count);
@@ -220,11 +221,14 @@ export class ConsumeQueueStore {
     const byte = ordinal * CQ_UNIT_BYTES;
     const file = segmentAt(queue.files, byte);
     if (file === undefined) return 0;
-    const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
+    const position = byte - file.base;
+    const blockEnd = (Math.floor(position / this.#options.cache.blockBytes) + 1) * this.#options.cache.blockBytes;
+    const stop = Math.min(end, queue.tailStart, (file.base + Math.min(blockEnd, file.size)) / CQ_UNIT_BYTES);
     const length = (stop - ordinal) * CQ_UNIT_BYTES;
     this.#handle(file);
     const limit = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
-    return this.#options.cache.copy(file, byte - file.base, length, limit, target, 0, ready) ? stop - ordinal : -1;
+    const copied = this.#options.cache.copy(file, position, length, limit, target, 0, ready);
+    return copied === length ? stop - ordinal : -1;
   }
 
   /** As `readUnits`, at once; for the start. */
@@ -262,20 +266,28 @@ export class ConsumeQueueStore {
     }
   }
 
-  /** Makes units from `ordinal` on dead, in memory and, durably, on disk. */
-  cut(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number): void {
+  /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
+  cut(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number, force = false): void {
+    const byte = ordinal * CQ_UNIT_BYTES;
     for (const file of queue.files) {
-      if (file.end <= ordinal * CQ_UNIT_BYTES) continue;
+      if (file.end <= byte) continue;
       this.#options.cache.forget(file);
-      if (file.base >= ordinal * CQ_UNIT_BYTES) this.#forget(file);
+      if (file.base >= byte) this.#forget(file);
     }
-    if (queue.written > ordinal || queue.files.some((file) => file.base >= ordinal * CQ_UNIT_BYTES && file.base > 0)) {
-      cutSegments(this.#fs, queue.folder, queue.files, ordinal * CQ_UNIT_BYTES);
+    if (force || queue.written > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
+      cutSegments(this.#fs, queue.folder, queue.files, byte);
       const last = queue.files.at(-1);
       if (last !== undefined) this.#opened(last);
     }
-    this.#waitingUnits -= Math.max(0, queue.maxOffset - Math.max(queue.written, ordinal));
+    this.dropTail(queue, ordinal, maxPhysicalEnd);
+  }
+
+  /** Forgets units from `ordinal` on, in memory; their bytes in the files stay until they are overwritten or cut. */
+  dropTail(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number): void {
+    this.#waitingUnits -= queue.waiting;
     queue.cutTo(ordinal, maxPhysicalEnd);
+    this.#waitingUnits += queue.waiting;
+    for (const file of queue.files) if (file.end > ordinal * CQ_UNIT_BYTES) this.#options.cache.forget(file);
   }
 
   /** Removes a topic's queues and files. */
@@ -329,13 +341,17 @@ export class ConsumeQueueStore {
     if (last !== undefined && last.end !== base) {
       throw new GantryError('STORE_DAMAGED', `${queue.folder} ends at ${last.end}, a unit belongs at byte ${byte}`);
     }
-    this.#fs.makeDirectory(queue.folder);
+    this.#dirtyFolders.add(queue.folder);
+    if (last === undefined && this.#fs.stat(queue.folder) === undefined) {
+      this.#fs.makeDirectory(queue.folder);
+      this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+      this.#dirtyFolders.add(this.#options.root);
+    }
     const file = new SegmentFile(this.#fs, queue.folder, base, this.fileSize, true);
     const handle = this.#fs.open(file.path, 'create');
     handle.truncateSync(this.fileSize);
     handle.close();
     queue.files.push(file);
-    queue.folderDirty = true;
     this.#created++;
     return file;
   }

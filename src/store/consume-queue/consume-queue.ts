@@ -58,10 +58,12 @@ export class ConsumeQueue {
   synced = 0;
   /** Whether it stands in the store's list of queues with something to write. */
   listed = false;
+  /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */
+  rebuilt = false;
+  /** Recovery: the end that its files showed. */
+  foundEnd = 0;
   /** Whether someone wants to be told of arrivals (a held pull). */
   watched = false;
-  /** Whether a file was created since the folder was synced. */
-  folderDirty = false;
 
   /** Ordinal of the tail's first unit. */
   tailStart = 0;

@@ -67,6 +67,9 @@ export class Dispatcher {
   /** Units that did not follow their queue's end: gaps that were filled, places that were taken. */
   disorders = 0;
 
+  /** During recovery: told of a queue before its first record is put again. */
+  onRecovered: ((queue: ConsumeQueue, ordinal: number) => void) | undefined;
+
   readonly #options: DispatcherOptions;
   readonly #topics = new Map<number, DispatchTopic[]>();
   #lastTopic: DispatchTopic | undefined;
@@ -130,6 +133,7 @@ export class Dispatcher {
     if (transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT) {
       const tagsCode = this.#tagsCode(bytes, record, topic);
       const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
+      if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, record.queueOffset);
       const outcome = this.#options.queues.put(
         queue,
         record.physicalOffset,

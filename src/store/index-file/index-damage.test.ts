@@ -20,7 +20,7 @@ import {
   put,
   ROOT,
   T0,
-} from './index-fixture.ts';
+} from './index-fixture.test.support.ts';
 
 const T = 'T';
 const SIZE = 100;

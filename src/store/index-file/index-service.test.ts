@@ -8,7 +8,7 @@ import { javaStringHash } from '../../common/index.ts';
 import { nodeFileSystem } from '../../io/index.ts';
 import { MemoryFileSystem } from '../../io/memory-file-system.ts';
 import { IndexHeader, IndexLayout, indexFileName, keyHash, queryHash, storedHash, topicSeeds } from './index.ts';
-import { type Bench, bench, bytesOf, find, flushed, names, open, put, ROOT, T0 } from './index-fixture.ts';
+import { type Bench, bench, bytesOf, find, flushed, names, open, put, ROOT, T0 } from './index-fixture.test.support.ts';
 
 function memory(slots = 100, units = 400): Bench {
   return bench(new MemoryFileSystem({ directories: [ROOT] }), new IndexLayout(slots, units));
@@ -170,6 +170,28 @@ test('what is put is found at once, while buffers fill, flush, roll and after th
     await check();
     assert.equal(index.durableOffset, (count - 1) * 100 + 1);
     assert.equal(b.logger.lines.length, 0);
+  });
+});
+
+test('a rebuild that never gives the loop a turn keeps little in memory, and the file is right', async () => {
+  await onDisk(1000, 4_000_000, async (b) => {
+    const index = open(b);
+    const count = 1_900_000;
+    const before = process.memoryUsage().arrayBuffers;
+    for (let i = 0; i < count; i++) {
+      index.beginMessage(i * 100);
+      index.putKey(i % 65_536, i * 100, T0 + i);
+    }
+    const grown = process.memoryUsage().arrayBuffers - before;
+    assert.ok(grown < 40 * 1024 * 1024, `${grown} bytes are held`);
+    await index.close();
+    const bytes = bytesOf(b);
+    assert.equal(bytes.readInt32BE(36), count + 1);
+    for (const unit of [1, 3276, 3277, 1_000_000, count]) {
+      const at = 40 + 4000 + 20 * unit;
+      assert.equal(bytes.readInt32BE(at), (unit - 1) % 65_536, `unit ${unit}`);
+      assert.equal(Number(bytes.readBigInt64BE(at + 4)), (unit - 1) * 100, `unit ${unit}`);
+    }
   });
 });
 

@@ -95,7 +95,8 @@ export class IndexService implements DerivedStore {
     if (phyOffset <= this.#lastMessage || this.#standstill !== undefined) return false;
     const writer = this.#writer;
     if (writer === undefined || writer.full) this.#nextFile();
-    else if (writer.backlogBytes > MAX_BACKLOG_BYTES) return this.#stop('too much waits for the disk');
+    else if (writer.troubled && writer.backlogBytes > MAX_BACKLOG_BYTES)
+      return this.#stop('too much waits for the disk');
     this.#lastMessage = phyOffset;
     return true;
   }

@@ -25,15 +25,21 @@ const PAGE_SHIFT = 12;
 const SLOT_CHUNK = 64 * 4096;
 const RETRY_MS = 1000;
 const SPARE_BUFFERS = 4;
+/** Bytes of units that may wait before they are written on the spot. */
+const RELIEVE_BYTES = 32 * 1024 * 1024;
 
 /** Units that wait for the disk, or are on their way. */
 interface UnitBuffer {
-  readonly bytes: Uint8Array;
-  readonly view: DataView;
+  bytes: Uint8Array;
+  view: DataView;
   /** Number of the unit at byte 0. */
   firstUnit: number;
   /** Units in use. */
   count: number;
+  /** The disk reads from `bytes` now. */
+  inFlight: boolean;
+  /** Written ahead of its turn; `bytes` are gone. */
+  written: boolean;
 }
 
 type Step = (done: Done) => void;
@@ -124,6 +130,11 @@ export class IndexWriter {
   /** Bytes of units that the disk has not taken yet. */
   get backlogBytes(): number {
     return this.#pending.length * BUFFER_UNITS * UNIT_BYTES;
+  }
+
+  /** The disk refuses writes, and they are tried again. */
+  get troubled(): boolean {
+    return this.#troubled;
   }
 
   /** Adds one unit; requires that the file is not `full`. Hot: bench/micro measures it. */
@@ -344,6 +355,7 @@ export class IndexWriter {
   #nextBuffer(): void {
     this.#queueTail();
     this.#pending.push(this.#tail);
+    if (this.backlogBytes > RELIEVE_BYTES) this.#relieve();
     const next = this.#tail.firstUnit + BUFFER_UNITS;
     const spare = this.#spare.pop();
     if (spare === undefined) {
@@ -354,6 +366,35 @@ export class IndexWriter {
       this.#tail = spare;
     }
     this.#tailQueued = 0;
+  }
+
+  /**
+   * Writes what waits, on the spot: either nobody gives the loop a turn (a rebuild at the start), or the disk cannot keep up, and then
+   * this is the back-pressure. The steps that are queued for it find nothing left to do.
+   */
+  #relieve(): void {
+    const creating = !this.#exists && this.#previous !== undefined && !this.#previous.#exists;
+    if (creating || this.#troubled || this.fault !== undefined) return;
+    try {
+      if (!this.#exists) this.#makeFolder();
+      // Made here if need be; its name becomes durable with the queued creation, which every sync comes after.
+      const file = this.#fs.open(this.path, 'create');
+      try {
+        if (file.size() < this.#layout.fileBytes) file.truncateSync(this.#layout.fileBytes);
+        for (const buffer of this.#pending) {
+          if (buffer.inFlight) continue;
+          file.writeSync(buffer.bytes, 0, BUFFER_UNITS * UNIT_BYTES, this.#layout.unitPosition(buffer.firstUnit));
+          if (this.#spare.length < SPARE_BUFFERS) this.#spare.push({ ...buffer });
+          buffer.written = true;
+          buffer.bytes = NOTHING;
+        }
+      } finally {
+        file.close();
+      }
+    } catch {
+      // The queued steps meet the same error, report it and try again.
+    }
+    this.#pending = this.#pending.filter((buffer) => !buffer.written);
   }
 
   /** Queues the units of the tail that are not queued yet. The bytes of a unit never change, so they may go while the tail fills. */
@@ -369,13 +410,15 @@ export class IndexWriter {
     const position = this.#layout.unitPosition(buffer.firstUnit + first);
     this.#add((next) => {
       const written: Done = (error) => {
-        if (error === undefined && full) this.#release(buffer);
+        buffer.inFlight = false;
+        if (error === undefined && full && !buffer.written) this.#release(buffer);
         next(error);
       };
-      this.#open(
-        (file) => file.write(buffer.bytes, first * UNIT_BYTES, (count - first) * UNIT_BYTES, position, written),
-        written,
-      );
+      this.#open((file) => {
+        if (buffer.written) return written(undefined);
+        buffer.inFlight = true;
+        file.write(buffer.bytes, first * UNIT_BYTES, (count - first) * UNIT_BYTES, position, written);
+      }, written);
     });
   }
 
@@ -413,7 +456,9 @@ export class IndexWriter {
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
 function newBuffer(firstUnit: number): UnitBuffer {
   const bytes = new Uint8Array(BUFFER_UNITS * UNIT_BYTES);
-  return { bytes, view: viewOf(bytes), firstUnit, count: 0 };
+  return { bytes, view: viewOf(bytes), firstUnit, count: 0, inFlight: false, written: false };
 }

@@ -72,6 +72,8 @@ export class MessageReader {
   ): boolean {
     result.count = 0;
     result.totalBytes = 0;
+    result.copied = 0;
+    result.copiedPart = 0;
     result.suggestPullingFromSlave = false;
     const queue = this.#queues.find(topic, queueId);
     const min = queue?.minOffset ?? 0;
@@ -110,7 +112,11 @@ export class MessageReader {
     let newest = 0;
     scan: while (next < end) {
       const got = this.#queues.readUnits(queue, next, Math.min(STEP_UNITS, end - next), this.#units, ready);
-      if (got < 0) return false;
+      if (got < 0) {
+        // What was found so far is an answer; only a scan that has not begun must wait.
+        if (next === offset) return false;
+        break;
+      }
       if (got === 0) {
         if (result.count === 0) {
           return answer(result, GetMessageStatus.OFFSET_FOUND_NULL, Math.min(fileEnd, queue.maxOffset));
@@ -159,13 +165,21 @@ export class MessageReader {
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     const { positions, sizes, count } = result;
     let to = at;
-    let i = 0;
+    for (let i = 0; i < result.copied; i++) to += sizes[i]!;
+    let i = result.copied;
     while (i < count) {
       const position = positions[i]!;
       let length = sizes[i]!;
       const chunk = this.#log.chunkAt(position);
       if (chunk === undefined) {
-        if (!this.#log.copy(position, length, target, to, ready)) return false;
+        const part = result.copiedPart;
+        const got = this.#log.copy(position + part, length - part, target, to + part, ready);
+        if (part + got < length) {
+          result.copied = i;
+          result.copiedPart = part + got;
+          return false;
+        }
+        result.copiedPart = 0;
         i++;
       } else {
         // Neighbours in the log leave in one copy.
@@ -179,6 +193,7 @@ export class MessageReader {
         }
         const from = position - chunk.start;
         target.set(chunk.bytes.subarray(from, from + length), to);
+        result.copiedPart = 0;
         i = j;
       }
       to += length;
@@ -199,20 +214,16 @@ export class MessageReader {
   }
 
   /** Bytes of the log; undefined if the range is not whole in what is committed and in one file. */
-  async #bytes(offset: number, length: number): Promise<Uint8Array | undefined> {
-    const target = new Uint8Array(length);
-    for (;;) {
-      const file = Math.floor(offset / this.#log.fileSize);
-      if (
-        !Number.isSafeInteger(offset) ||
-        offset < this.#log.minimum ||
-        offset + length > this.#log.committed ||
-        file !== Math.floor((offset + length - 1) / this.#log.fileSize)
-      ) {
-        return undefined;
-      }
-      if (await settled((ready) => this.#log.copy(offset, length, target, 0, ready))) return target;
+  #bytes(offset: number, length: number): Promise<Uint8Array | undefined> {
+    const { fileSize, minimum, committed } = this.#log;
+    const inOneFile = Math.floor(offset / fileSize) === Math.floor((offset + length - 1) / fileSize);
+    if (!Number.isSafeInteger(offset) || offset < minimum || offset + length > committed || !inOneFile) {
+      return Promise.resolve(undefined);
     }
+    const target = new Uint8Array(length);
+    return new Promise((resolve, reject) => {
+      this.#log.read(offset, length, target, (error) => (error === undefined ? resolve(target) : reject(error)));
+    });
   }
 
   async storeTimestamp(topic: string, queueId: number, ordinal: number): Promise<number> {

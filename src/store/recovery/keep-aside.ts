@@ -1,7 +1,7 @@
 // Cut bytes are dead in the log, but not thrown away: they are copied to a file of their own first, named after the place.
 
 import type { Clock, Logger } from '../../common/index.ts';
-import type { FileSystem } from '../../io/index.ts';
+import { type FileSystem, makeDirectoryDurably } from '../../io/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
 const STEP_BYTES = 1024 * 1024;
@@ -41,7 +41,7 @@ export function keepAside(
         zeros = last === 0 ? zeros + got : got - last;
         if (last === 0) continue;
         if (out === undefined) {
-          fs.makeDirectory(folder);
+          makeDirectoryDurably(fs, folder);
           out = fs.open(path, 'create');
         }
         out.writeSync(step, 0, last, from - offset);

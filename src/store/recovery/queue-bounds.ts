@@ -1,7 +1,7 @@
 // Our own record of how far each ConsumeQueue was known to be durable: `<root>/gantry/queue-bounds.json`. A queue that is found
 // shorter at a start has lost files or pages, and dispatch begins again where it really ends; RocketMQ trusts the other queues and
-// never rebuilds it. The record names the checkpoint that it was written with; if another broker has written the checkpoint since,
-// it is ignored (what that broker did to the queues is its own business).
+// never rebuilds it. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
+// ignored. A bound that is too high costs a scan and nothing else.
 
 import { errorText, type Logger } from '../../common/index.ts';
 import { type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
@@ -10,29 +10,25 @@ import type { ConsumeQueue } from '../consume-queue/index.ts';
 
 interface Saved {
   version: 1;
-  fingerprint: number[];
+  /** The checkpoint's logicsPhysicalOffset that was published right after. */
+  logicsPhysicalOffset: number;
   /** topic -> queueId -> ordinal below which every unit is durable. */
   queues: Record<string, Record<string, number>>;
 }
 
-function fingerprint(checkpoint: StoreCheckpoint): number[] {
-  return [checkpoint.logicsMsgTimestamp, checkpoint.logicsPhysicalOffset, checkpoint.indexMsgTimestamp];
-}
-
-/** Saves the durable end of every queue, durably. @throws GantryError IO, DISK_FULL. */
+/** Saves the durable end of every queue, durably; to be called before the checkpoint with these values is written. @throws GantryError IO, DISK_FULL. */
 export function saveQueueBounds(
   fs: FileSystem,
   root: string,
   checkpoint: StoreCheckpoint,
   queues: Iterable<ConsumeQueue>,
 ): void {
-  const saved: Saved = { version: 1, fingerprint: fingerprint(checkpoint), queues: {} };
+  const saved: Saved = { version: 1, logicsPhysicalOffset: checkpoint.logicsPhysicalOffset, queues: {} };
   for (const queue of queues) {
     if (queue.synced === 0) continue;
     saved.queues[queue.topic] ??= {};
     saved.queues[queue.topic]![queue.queueId] = queue.synced;
   }
-  fs.makeDirectory(`${root}/gantry`);
   saveDurably(fs, `${root}/gantry/queue-bounds.json`, JSON.stringify(saved));
 }
 
@@ -49,7 +45,8 @@ export function loadQueueBounds(
     const bytes = readWhole(fs, path);
     if (bytes === undefined) return [];
     const saved = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
-    if (saved.version !== 1 || String(saved.fingerprint) !== String(fingerprint(checkpoint))) return [];
+    // A checkpoint that has moved on was written by another broker.
+    if (saved.version !== 1 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return [];
     for (const [topic, queues] of Object.entries(saved.queues)) {
       for (const [queueId, bound] of Object.entries(queues)) bounds.push({ topic, queueId: Number(queueId), bound });
     }

@@ -50,9 +50,25 @@ export function recoverQueueEnd(store: ConsumeQueueStore, queue: ConsumeQueue, c
   queue.resetTo(end, physicalEnd);
 }
 
+/**
+ * Recovery has come to a queue's first record in the scanned part of the log: from its ordinal on nothing in the files is trusted (a
+ * torn unit can look like one), and the units are put again. The old bytes are overwritten; what is left of them behind the
+ * queue's new end is cut by `cutQueueToLog`.
+ */
+export function rebuildFrom(store: ConsumeQueueStore, queue: ConsumeQueue, ordinal: number): void {
+  queue.rebuilt = true;
+  queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
+  if (ordinal >= queue.maxOffset) return;
+  const end = Math.max(ordinal, (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES);
+  store.dropTail(queue, end, lastPhysicalEnd(store, queue, end));
+}
+
 /** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */
 export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, logEnd: number, logger: Logger): void {
-  if (queue.maxPhysicalEnd <= logEnd) return;
+  if (queue.maxPhysicalEnd <= logEnd) {
+    if (queue.foundEnd > queue.maxOffset) store.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
+    return;
+  }
   const unit = new Uint8Array(CQ_UNIT_BYTES);
   const view = new DataView(unit.buffer);
   const before = queue.maxOffset;

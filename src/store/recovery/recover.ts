@@ -12,15 +12,15 @@ import type { Clock, Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { ConsumeQueueStore } from '../consume-queue/index.ts';
+import type { ConsumeQueue, ConsumeQueueStore } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { type Aside, keepAside } from './keep-aside.ts';
 import { loadQueueBounds } from './queue-bounds.ts';
-import { cutQueueToLog, recoverQueueStart } from './recover-queues.ts';
-import { scanLog } from './scan-log.ts';
+import { cutQueueToLog, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
+import { type ScanResult, scanLog } from './scan-log.ts';
 
 const PROGRESS_EVERY_MS = 1000;
 
@@ -66,27 +66,47 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   if (files.length === 0) return recoverEmpty(input, started);
 
   const start = chooseStart(input);
-  const first = files.indexOf(segmentAt(files, start.offset) ?? files.at(-1)!);
+  let first = files.indexOf(segmentAt(files, start.offset) ?? files.at(-1)!);
   const verify = !config.checkCRCOnRecover
     ? Verify.STRUCTURE
     : config.forceVerifyPropCRC
       ? Verify.PROPERTY_CRC
       : Verify.BODY_CRC;
-  const total = files.at(-1)!.end - files[first]!.base;
   const indexFrom = index?.durableOffset ?? 0;
   let told = started;
-  const scan = scanLog(
-    files,
-    first,
-    verify,
-    (bytes, record) => dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom),
-    (scanned) => {
-      while (queues.sweep());
-      if (clock.monotonic() - told < PROGRESS_EVERY_MS) return;
-      told = clock.monotonic();
-      logger.info(`recovering: ${mib(scanned)} of at most ${mib(total)} scanned (${start.reason})`);
-    },
-  );
+  let gap: ConsumeQueue | undefined;
+  const scanFrom = (from: number): ScanResult => {
+    gap = undefined;
+    dispatcher.onRecovered = (queue, ordinal) => {
+      if (ordinal > queue.maxOffset) gap ??= queue;
+      if (clean) queue.rebuilt = true;
+      else rebuildFrom(queues, queue, ordinal);
+    };
+    const total = files.at(-1)!.end - files[from]!.base;
+    return scanLog(
+      files,
+      from,
+      verify,
+      !clean,
+      (bytes, record) => dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom),
+      (scanned) => {
+        while (queues.sweep());
+        if (clock.monotonic() - told < PROGRESS_EVERY_MS) return;
+        told = clock.monotonic();
+        logger.info(`recovering: ${mib(scanned)} of at most ${mib(total)} scanned (${start.reason})`);
+      },
+    );
+  };
+  let scan = scanFrom(first);
+  if (gap !== undefined && first > 0) {
+    // A queue lacks units of records before the scan: no checkpoint and no bound said so, the log does.
+    logger.warn(`${gap.topic} queue ${gap.queueId} lacks units: all queues are checked against the whole log`);
+    start.reason = `${gap.topic} queue ${gap.queueId} lacks units`;
+    for (const queue of queues.all()) queue.rebuilt = false;
+    first = 0;
+    scan = scanFrom(0);
+  }
+  dispatcher.onRecovered = undefined;
 
   const report: RecoveryReport = {
     clean,
@@ -111,6 +131,11 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     cutSegments(fs, input.logFolder, files, scan.end);
   } else if (files.at(-1)!.base > scan.end) {
     cutSegments(fs, input.logFolder, files, scan.end);
+  }
+  if (!clean) {
+    // What was found is in the page cache for all that we know; from here on it counts as durable.
+    for (const file of files.slice(first)) file.handle().syncSync();
+    fs.syncDirectory(input.logFolder);
   }
   for (const queue of queues.all()) {
     cutQueueToLog(queues, queue, scan.end, logger);

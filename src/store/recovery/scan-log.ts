@@ -2,7 +2,15 @@
 // RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
 
 import { assert } from '../../common/index.ts';
-import { RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
+import {
+  MAGIC_BLANK,
+  MAGIC_V1,
+  MAGIC_V2,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  type Verify,
+} from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -23,12 +31,15 @@ export interface ScanResult {
 
 /**
  * Reads records from the start of `files[first]` on and hands each to `visit`. The view and bytes are reused: `visit` keeps nothing.
+ * With `tornTail` (an unclean stop) a last record with zeros in its topic or properties is no record: no CRC covers those bytes.
+ * RocketMQ: keeps it, without its keys and tag.
  * A record that says it lies elsewhere ends the log, too: stale bytes of an earlier writer can be sound in all else.
  */
 export function scanLog(
   files: readonly SegmentFile[],
   first: number,
   verify: Verify,
+  tornTail: boolean,
   visit: (bytes: Uint8Array, record: RecordView) => void,
   progress: (scannedBytes: number) => void = () => {},
 ): ScanResult {
@@ -99,6 +110,11 @@ export function scanLog(
         result.damage = `the record says that it lies at ${record.physicalOffset}`;
         return result;
       }
+      if (tornTail && holdsZero(window, record) && !recordFollows(file, position + record.totalSize)) {
+        result.end = file.base + position;
+        result.damage = 'the last record has zeros in its topic or properties: it was written in part';
+        return result;
+      }
       visit(window, record);
       result.records++;
       result.lastRecord = file.base + position;
@@ -108,4 +124,20 @@ export function scanLog(
     }
   }
   return result;
+}
+
+/** Whether topic or properties hold a byte 0, which no client sends and a page that never reached the disk consists of. */
+function holdsZero(bytes: Uint8Array, record: RecordView): boolean {
+  const end = record.propertiesEnd;
+  for (let i = record.topicStart; i < end; i++)
+    if (bytes[i] === 0 && (i < record.topicEnd || i >= record.propertiesStart)) return true;
+  return false;
+}
+
+/** Whether something that begins like a record or filler stands at a place of a file. */
+function recordFollows(file: SegmentFile, position: number): boolean {
+  const head = new Uint8Array(8);
+  if (file.handle().readSync(head, 0, 8, position) < 8) return false;
+  const magic = new DataView(head.buffer).getInt32(4);
+  return magic === MAGIC_V1 || magic === MAGIC_V2 || magic === MAGIC_BLANK;
 }

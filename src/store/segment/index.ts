@@ -6,4 +6,5 @@ export {
   type SegmentFolder,
   segmentAt,
   segmentName,
+  zeroBytes,
 } from './segment-directory.ts';

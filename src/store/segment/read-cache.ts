@@ -24,7 +24,8 @@ export type Ready = (error?: GantryError) => void;
 const KEY_BLOCKS = 2 ** 24;
 
 export class ReadCache {
-  readonly #blockBytes: number;
+  /** Bytes of a block. */
+  readonly blockBytes: number;
   readonly #maxBlocks: number;
   readonly #blocks = new Map<number, Block>();
   readonly #numbers = new Map<SegmentFile, number>();
@@ -37,13 +38,14 @@ export class ReadCache {
   diskReads = 0;
 
   constructor(blockBytes: number, budgetBytes: number) {
-    this.#blockBytes = blockBytes;
+    this.blockBytes = blockBytes;
     this.#maxBlocks = Math.max(4, Math.floor(budgetBytes / blockBytes));
   }
 
   /**
    * Copies `length` bytes at `position` of a file to `target[at...]`. `limit` is the file position below which bytes are final.
-   * False if a block was missing: it has been asked for, and `ready` runs once when the call can be repeated, or with an error.
+   * Answers how many were copied: fewer than `length` if a block was missing. It has been asked for, and `ready` runs once when the
+   * call can go on from there, or with an error. The block is then still here, so each call gets on by a block at least.
    */
   copy(
     file: SegmentFile,
@@ -53,23 +55,20 @@ export class ReadCache {
     target: Uint8Array,
     at: number,
     ready: Ready,
-  ): boolean {
+  ): number {
     assert(position + length <= limit, 'a read goes beyond what is committed');
-    let from = position;
-    let to = at;
-    let rest = length;
-    while (rest > 0) {
-      const index = Math.floor(from / this.#blockBytes);
-      const inBlock = from - index * this.#blockBytes;
-      const take = Math.min(rest, this.#blockBytes - inBlock);
+    let copied = 0;
+    while (copied < length) {
+      const from = position + copied;
+      const index = Math.floor(from / this.blockBytes);
+      const inBlock = from - index * this.blockBytes;
+      const take = Math.min(length - copied, this.blockBytes - inBlock);
       const block = this.#block(file, index, inBlock + take, limit, ready);
-      if (block === undefined) return false;
-      target.set(block.bytes.subarray(inBlock, inBlock + take), to);
-      from += take;
-      to += take;
-      rest -= take;
+      if (block === undefined) break;
+      target.set(block.bytes.subarray(inBlock, inBlock + take), at + copied);
+      copied += take;
     }
-    return true;
+    return copied;
   }
 
   /** Drops all blocks of a file; call it before a file is cut or removed. */
@@ -114,15 +113,15 @@ export class ReadCache {
 
   #readAhead(file: SegmentFile, number: number, index: number, limit: number): void {
     const key = number * KEY_BLOCKS + index;
-    if (index * this.#blockBytes + this.#blockBytes <= limit && !this.#blocks.has(key))
+    if (index * this.blockBytes + this.blockBytes <= limit && !this.#blocks.has(key))
       this.#load(file, key, index, limit);
   }
 
   #load(file: SegmentFile, key: number, index: number, limit: number): Block {
     this.#evict();
-    const start = index * this.#blockBytes;
-    const valid = Math.min(this.#blockBytes, limit - start);
-    const bytes = this.#free.pop() ?? new Uint8Array(this.#blockBytes);
+    const start = index * this.blockBytes;
+    const valid = Math.min(this.blockBytes, limit - start);
+    const bytes = this.#free.pop() ?? new Uint8Array(this.blockBytes);
     const block: Block = { bytes, valid, loading: true, waiters: [] };
     this.#blocks.set(key, block);
     this.diskReads++;

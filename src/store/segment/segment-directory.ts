@@ -127,9 +127,22 @@ export function segmentAt(files: readonly SegmentFile[], offset: number): Segmen
   return files[Math.floor((offset - first.base) / first.size)];
 }
 
+const ZEROS = new Uint8Array(1024 * 1024);
+
+/** Overwrites a range with zeros. */
+export function zeroBytes(handle: FileHandle, position: number, length: number): void {
+  for (let done = 0; done < length; done += ZEROS.length) {
+    handle.writeSync(ZEROS, 0, Math.min(ZEROS.length, length - done), position + done);
+  }
+}
+
+/** Behind so many zeros in a file nothing more is looked for: a tear is never that far from the end of what was written. */
+const ZERO_RUN_BYTES = 4 * 1024 * 1024;
+
 /**
  * Makes everything from `offset` on dead on disk: later files are removed, and in the file that holds `offset` the bytes behind it
- * become zeros, durably, before this returns. The file keeps its length. The caller has closed or dropped what it caches.
+ * become zeros, durably, before this returns. The file keeps its length at every moment: a file of another length would keep any
+ * broker from starting if the cut itself is cut short. The caller has closed or dropped what it caches.
  */
 export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[], offset: number): void {
   let removed = false;
@@ -140,11 +153,20 @@ export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[]
     removed = true;
   }
   const last = files.at(-1);
-  if (last !== undefined && offset < last.end) {
-    const handle = last.handle();
-    handle.truncateSync(offset - last.base);
-    handle.truncateSync(last.size);
-    handle.syncSync();
-  }
+  if (last !== undefined && offset < last.end) zeroTail(last, offset - last.base);
   if (removed) fs.syncDirectory(folder);
+}
+
+function zeroTail(file: SegmentFile, position: number): void {
+  const handle = file.handle();
+  const step = new Uint8Array(Math.min(ZEROS.length, file.size - position));
+  let dirtyEnd = position;
+  for (let at = position; at < file.size && at - dirtyEnd < ZERO_RUN_BYTES; at += step.length) {
+    let last = handle.readSync(step, 0, Math.min(step.length, file.size - at), at);
+    while (last > 0 && step[last - 1] === 0) last--;
+    if (last > 0) dirtyEnd = at + last;
+  }
+  if (dirtyEnd === position) return;
+  zeroBytes(handle, position, dirtyEnd - position);
+  handle.syncSync();
 }

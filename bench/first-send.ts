@@ -1,0 +1,63 @@
+// How long a person waits: from the start of the broker's process to the first message that it has accepted.
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { call } from '../test/interop/probe.ts';
+import { Code } from './wire.ts';
+
+const LIMIT_MS = 60_000;
+
+/** Sends to `addr` until a message is accepted; the ms since the call. */
+export async function firstAcceptedSend(addr: string): Promise<number> {
+  const start = performance.now();
+  for (;;) {
+    const accepted = await call(
+      addr,
+      Code.SEND_MESSAGE_V2,
+      {
+        a: 'PID_bench',
+        b: 'FirstSend',
+        c: 'TBW102',
+        d: '4',
+        e: '0',
+        f: '0',
+        g: String(Date.now()),
+        h: '0',
+        i: '',
+        j: '0',
+        k: 'false',
+        m: 'false',
+      },
+      Buffer.from('first'),
+    ).then(
+      (answer) => answer.code === 0,
+      () => false,
+    );
+    const elapsed = performance.now() - start;
+    if (accepted) return elapsed;
+    if (elapsed > LIMIT_MS) throw new Error(`${addr} accepted nothing within ${LIMIT_MS / 1000} s`);
+    await delay(2);
+  }
+}
+
+/** Creates a topic with so many queues, and waits until the broker has it. */
+export async function createTopic(addr: string, topic: string, queues: number): Promise<void> {
+  const answer = await call(
+    addr,
+    Code.UPDATE_AND_CREATE_TOPIC,
+    {
+      topic,
+      defaultTopic: 'TBW102',
+      readQueueNums: String(queues),
+      writeQueueNums: String(queues),
+      perm: '6',
+      topicFilterType: 'SINGLE_TAG',
+      topicSysFlag: '0',
+      order: 'false',
+      attributes: '',
+      force: 'false',
+    },
+    undefined,
+    30_000,
+  );
+  if (answer.code !== 0) throw new Error(`topic ${topic} was not created: code ${answer.code} ${answer.remark ?? ''}`);
+}

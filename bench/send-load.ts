@@ -1,0 +1,233 @@
+// The sending half of the generator: SEND_MESSAGE_V2 over some connections, each with a window of requests in flight.
+
+import { Connection } from './connection.ts';
+import { Histogram } from './histogram.ts';
+import { cpuMicros } from './process-figures.ts';
+import { Code, encodeTemplate, fillDecimal, type Hole, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
+
+/** What is sent, and how. */
+export interface SendOptions {
+  addr: string;
+  topic: string;
+  /** Topics `<topic>0000` and so on in turn, if more than one. */
+  topics: number;
+  queues: number;
+  conns: number;
+  window: number;
+  size: number;
+  /** Adds KEYS, UNIQ_KEY and WAIT, as a Java client does. */
+  keys: boolean;
+  /** Every connection sends to all queues in turn; otherwise each to its own. */
+  mixQueues: boolean;
+  seconds: number;
+  warmup: number;
+  /** The broker's process, for its CPU time. */
+  pid: number;
+}
+
+/** What a run measured. */
+export interface LoadFigures {
+  messages: number;
+  seconds: number;
+  perSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  maxMs: number;
+  /** Responses with an error code, warm-up included, by code. */
+  errors: Record<string, number>;
+  serverCpuMicros: number;
+  clientCpuMicros: number;
+}
+
+const KEYS = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010001{uniq:20}\u0002WAIT\u0001true\u0002';
+const TAGS = 'TAGS\u0001TagA\u0002';
+
+function sendTemplate(options: SendOptions): Template {
+  const many = options.topics > 1;
+  return encodeTemplate(
+    Code.SEND_MESSAGE_V2,
+    {
+      a: 'PID_bench',
+      b: many ? `${options.topic}{topic:4}` : options.topic,
+      c: 'TBW102',
+      d: String(Math.min(options.queues, 9)),
+      e: '{queue:1}',
+      f: '0',
+      g: '{born:13}',
+      h: '0',
+      i: options.keys ? KEYS : TAGS,
+      j: '0',
+      k: 'false',
+      m: 'false',
+    },
+    Buffer.alloc(options.size, 'x'),
+  );
+}
+
+/** Shared by the connections of a run: what is counted, and whether it still goes on. */
+class Run {
+  readonly latency = new Histogram();
+  readonly errors: Record<string, number> = {};
+  messages = 0;
+  measuring = false;
+  stopping = false;
+  sequence = 0;
+}
+
+/** One connection's window. */
+class Sender {
+  readonly #options: SendOptions;
+  readonly #run: Run;
+  readonly #template: Template;
+  readonly #opaque: Hole;
+  readonly #scanner = new ResponseScanner();
+  readonly #sentAt: Float64Array;
+  readonly #free: Int32Array;
+  readonly #connection: Connection;
+  readonly #index: number;
+  #freeCount = 0;
+  #turn: number;
+  #chunkTime = 0;
+  readonly drained: Promise<void>;
+  #resolveDrained: () => void = () => {};
+  #rejectDrained: (error: Error) => void = () => {};
+
+  constructor(options: SendOptions, run: Run, index: number, connected: () => void) {
+    this.#options = options;
+    this.#run = run;
+    this.#index = index;
+    this.#turn = index;
+    this.#template = sendTemplate(options);
+    this.#opaque = this.#template.holes.get('opaque')!;
+    this.#sentAt = new Float64Array(options.window);
+    this.#free = new Int32Array(options.window);
+    for (let slot = 0; slot < options.window; slot++) this.#free[this.#freeCount++] = slot;
+    this.drained = new Promise((resolve, reject) => {
+      this.#resolveDrained = resolve;
+      this.#rejectDrained = reject;
+    });
+    this.#connection = new Connection(options.addr, this, Math.floor(options.window / 4), connected);
+  }
+
+  frame(bytes: Buffer, headerStart: number, headerEnd: number): void {
+    if (this.#chunkTime === 0) this.#chunkTime = performance.now();
+    this.#scanner.scan(bytes, headerStart, headerEnd);
+    const slot = this.#scanner.slot;
+    const run = this.#run;
+    if (this.#scanner.code === 0) {
+      if (run.measuring) {
+        run.messages++;
+        run.latency.add(this.#chunkTime - this.#sentAt[slot]!);
+      }
+    } else {
+      const code = String(this.#scanner.code);
+      run.errors[code] = (run.errors[code] ?? 0) + 1;
+    }
+    this.#free[this.#freeCount++] = slot;
+  }
+
+  chunk(): void {
+    this.#chunkTime = 0;
+    if (this.#run.stopping) {
+      this.checkDrained();
+      return;
+    }
+    // A few free places are not worth a write of their own, unless the window is small.
+    if (this.#freeCount * 4 >= this.#options.window) this.fill();
+  }
+
+  closed(error: Error): void {
+    this.#rejectDrained(error);
+  }
+
+  /** Sends a request for every free place of the window, in one write. */
+  fill(): void {
+    const size = this.#template.bytes.length;
+    const out = Buffer.allocUnsafe(size * this.#freeCount);
+    const now = performance.now();
+    const bytes = this.#template.bytes;
+    const { holes } = this.#template;
+    const born = holes.get('born')!;
+    const queue = holes.get('queue')!;
+    const key = holes.get('key');
+    const uniq = holes.get('uniq');
+    const topic = holes.get('topic');
+    fillDecimal(bytes, born, Math.floor(performance.timeOrigin + now));
+    let at = 0;
+    while (this.#freeCount > 0) {
+      const slot = this.#free[--this.#freeCount]!;
+      const turn = this.#turn++;
+      fillDecimal(bytes, this.#opaque, OPAQUE_BASE + slot);
+      fillDecimal(bytes, queue, (this.#options.mixQueues ? turn : this.#index) % this.#options.queues);
+      if (topic !== undefined) fillDecimal(bytes, topic, turn % this.#options.topics);
+      if (key !== undefined && uniq !== undefined) {
+        const sequence = this.#run.sequence++;
+        fillDecimal(bytes, key, sequence);
+        fillDecimal(bytes, uniq, sequence);
+      }
+      out.set(bytes, at);
+      at += size;
+      this.#sentAt[slot] = now;
+    }
+    this.#connection.write(out);
+  }
+
+  checkDrained(): void {
+    if (this.#freeCount === this.#options.window) {
+      this.#connection.end();
+      this.#resolveDrained();
+    }
+  }
+}
+
+/** Sends for `warmup` and then `seconds`, waits for what is in flight, and answers the figures of the second part. */
+export async function sendLoad(options: SendOptions): Promise<LoadFigures> {
+  const run = new Run();
+  const senders: Sender[] = [];
+  const connected: Array<Promise<void>> = [];
+  for (let i = 0; i < options.conns; i++) {
+    let resolve: () => void = () => {};
+    connected.push(new Promise((done) => (resolve = done)));
+    senders.push(new Sender(options, run, i, resolve));
+  }
+  const drained = Promise.all(senders.map((sender) => sender.drained));
+  drained.catch(() => {});
+  await Promise.race([Promise.all(connected), drained]);
+  for (const sender of senders) sender.fill();
+  await pause(options.warmup * 1000, drained);
+  run.measuring = true;
+  const start = performance.now();
+  const serverBefore = options.pid > 0 ? cpuMicros(options.pid) : 0;
+  const clientBefore = cpuMicros(process.pid);
+  await pause(options.seconds * 1000, drained);
+  run.measuring = false;
+  const seconds = (performance.now() - start) / 1000;
+  const serverCpuMicros = options.pid > 0 ? cpuMicros(options.pid) - serverBefore : 0;
+  const clientCpuMicros = cpuMicros(process.pid) - clientBefore;
+  run.stopping = true;
+  for (const sender of senders) sender.checkDrained();
+  await drained;
+  return {
+    messages: run.messages,
+    seconds,
+    perSecond: run.messages / seconds,
+    p50Ms: run.latency.quantile(0.5),
+    p99Ms: run.latency.quantile(0.99),
+    maxMs: run.latency.max,
+    errors: run.errors,
+    serverCpuMicros,
+    clientCpuMicros,
+  };
+}
+
+/** Waits `ms`, or fails as soon as `lost` does. */
+async function pause(ms: number, lost: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await Promise.race([
+    new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms);
+    }),
+    lost,
+  ]);
+  clearTimeout(timer);
+}

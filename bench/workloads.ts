@@ -1,0 +1,141 @@
+// What is measured, and in which unit. A workload runs against one broker and answers its figures; the order of a run is: every
+// workload, every round, one broker after the other.
+
+import { type DrivenFigures, drive } from './drive.ts';
+import { createTopic } from './first-send.ts';
+import type { PullOptions } from './pull-load.ts';
+import type { SendOptions } from './send-load.ts';
+
+/** A broker that is measured. */
+export interface Target {
+  addr: string;
+  pid: number;
+}
+
+/** How long, and with which generator. */
+export interface Effort {
+  seconds: number;
+  warmup: number;
+  rounds: number;
+  /** Topics of the workload with many topics. */
+  manyTopics: number;
+  loadgen: string | undefined;
+}
+
+/** Figures by name, such as `sends/s`. */
+export type Figures = Record<string, number>;
+
+/** One thing that is measured. */
+export interface Workload {
+  name: string;
+  /** What a person reads. */
+  title: string;
+  /** Needs the broker that was started with SYNC_FLUSH. */
+  syncFlush: boolean;
+  prepare?(target: Target, effort: Effort): Promise<void>;
+  run(target: Target, effort: Effort): Promise<Figures>;
+}
+
+const SEND = {
+  topic: 'BenchSend',
+  topics: 1,
+  queues: 8,
+  conns: 8,
+  window: 64,
+  size: 128,
+  keys: false,
+  mixQueues: false,
+};
+
+function sendOptions(target: Target, effort: Effort, changes: Partial<SendOptions> = {}): SendOptions {
+  return { ...SEND, addr: target.addr, pid: target.pid, seconds: effort.seconds, warmup: effort.warmup, ...changes };
+}
+
+function pullOptions(target: Target, effort: Effort): PullOptions {
+  const shape = { topic: 'BenchPull', queues: 8, conns: 8, batch: 32 };
+  return { ...shape, addr: target.addr, pid: target.pid, seconds: effort.seconds, warmup: effort.warmup };
+}
+
+function sendFigures(driven: DrivenFigures): Figures {
+  assertClean(driven);
+  return {
+    'sends/s': driven.perSecond,
+    'p50 ms': driven.p50Ms,
+    'p99 ms': driven.p99Ms,
+    'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
+    'generator CPU µs/msg': driven.clientCpuMicros / driven.messages,
+    'peak RSS MB': driven.rssMb,
+    'peak own memory MB': driven.anonMb,
+  };
+}
+
+/** Code 2 is "busy", which a broker may say; anything else means that something else was measured. */
+function assertClean(driven: DrivenFigures): void {
+  const wrong = Object.entries(driven.errors).filter(([code]) => code !== '2');
+  if (wrong.length > 0) throw new Error(`responses with error codes: ${JSON.stringify(driven.errors)}`);
+  if (driven.messages === 0) throw new Error('not one message was acknowledged');
+}
+
+function sending(name: string, title: string, changes: Partial<SendOptions>, syncFlush = false): Workload {
+  return {
+    name,
+    title,
+    syncFlush,
+    prepare: async (target) => await createTopic(target.addr, changes.topic ?? SEND.topic, SEND.queues),
+    run: async (target, effort) =>
+      sendFigures(await drive('send', sendOptions(target, effort, changes), effort.loadgen)),
+  };
+}
+
+/** All workloads, in the order in which they run. */
+export const workloads: readonly Workload[] = [
+  sending('send', 'async flush, 8 × 64 in flight, 128 B', {}),
+  sending('send-keys', 'the same with keys, all queues in turn', { topic: 'BenchKeys', keys: true, mixQueues: true }),
+  {
+    name: 'pull',
+    title: 'pull of 32 × 128 B, 8 queues',
+    syncFlush: false,
+    async prepare(target, effort) {
+      await createTopic(target.addr, 'BenchPull', 8);
+      const fill = { topic: 'BenchPull', mixQueues: true, warmup: 0, seconds: Math.min(effort.seconds, 3) };
+      await drive('send', sendOptions(target, effort, fill), undefined);
+    },
+    async run(target, effort) {
+      const driven = await drive('pull', pullOptions(target, effort), effort.loadgen);
+      assertClean(driven);
+      return {
+        'pulled msg/s': driven.perSecond,
+        'p99 ms': driven.p99Ms,
+        'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
+        'generator CPU µs/msg': driven.clientCpuMicros / driven.messages,
+      };
+    },
+  },
+  {
+    name: 'many-topics',
+    title: 'cost of a send over many topics, by that over one',
+    syncFlush: false,
+    async prepare(target, effort) {
+      for (let i = 0; i < effort.manyTopics; i++) {
+        await createTopic(target.addr, `BenchMany${String(i).padStart(4, '0')}`, 1);
+      }
+      await createTopic(target.addr, 'BenchOne', 1);
+    },
+    async run(target, effort) {
+      // The other generator cannot send to many topics, so this one always does.
+      const one = sendFigures(
+        await drive('send', sendOptions(target, effort, { topic: 'BenchOne', queues: 1 }), undefined),
+      );
+      const changes = { topic: 'BenchMany', topics: effort.manyTopics, queues: 1 };
+      const many = sendFigures(await drive('send', sendOptions(target, effort, changes), undefined));
+      return {
+        'sends/s, one topic': one['sends/s']!,
+        [`sends/s, ${effort.manyTopics} topics`]: many['sends/s']!,
+        'CPU per send, many by one': many['broker CPU µs/msg']! / one['broker CPU µs/msg']!,
+      };
+    },
+  },
+  sending('sync-8x64', 'sync flush, 8 × 64 in flight', { topic: 'BenchSync' }, true),
+  sending('sync-8x1', 'sync flush, 8 × 1 in flight', { topic: 'BenchSync', window: 1 }, true),
+  sending('sync-1x1', 'sync flush, 1 × 1 in flight', { topic: 'BenchSync', conns: 1, window: 1 }, true),
+];

@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { FakeClock, SeededRandom } from '../../common/index.ts';
+import { MemoryFileSystem, readWhole, writeWhole } from '../../io/index.ts';
+import type { StoredMessage } from '../../message/index.ts';
+import { parseJson } from '../../remoting/index.ts';
+import type { MessageStoreConfig } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
+import { BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
+import { loadTables, type RunningServices, saveTables, startServices } from '../broker-services.ts';
+import { applyDelayLevel, type InternalMessage, putInternal } from '../internal-put.ts';
+import { messagesOf, selectLater } from '../store-reads.ts';
+import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
+import { parseDelayLevels } from './delay-levels.ts';
+
+const FILE = '/store/config/delayOffset.json';
+
+/** A broker whose time is moved by hand. */
+class World {
+  clock: FakeClock;
+  readonly fs: MemoryFileSystem;
+  readonly random: SeededRandom;
+  broker!: BrokerFixture;
+  #services: RunningServices | undefined;
+  readonly #store: Partial<MessageStoreConfig>;
+  readonly #config: Partial<BrokerConfig>;
+
+  constructor(store: Partial<MessageStoreConfig> = {}, config: Partial<BrokerConfig> = {}, seed = 11) {
+    this.#config = config;
+    this.clock = new FakeClock();
+    this.random = new SeededRandom(seed);
+    this.fs = new MemoryFileSystem({ clock: this.clock, random: this.random, directories: ['/store/config'] });
+    this.#store = store;
+  }
+
+  async start(): Promise<this> {
+    this.broker = await BrokerFixture.open({
+      fs: this.fs,
+      clock: this.clock,
+      store: this.#store,
+      broker: this.#config,
+    });
+    loadTables(this.broker.context);
+    this.#services = startServices(this.broker.context);
+    await this.pass(0);
+    return this;
+  }
+
+  /** The process ends here and now; `how` says what becomes of its files. Its timers must not go on. */
+  die(how: (fs: MemoryFileSystem) => void): void {
+    how(this.fs);
+    this.clock = new FakeClock(this.clock.now());
+  }
+
+  /** Orderly stop. */
+  async stop(): Promise<void> {
+    this.#services?.stop();
+    const closed = this.broker.context.store.close();
+    await this.settleWith(closed);
+    saveTables(this.broker.context);
+  }
+
+  async settleWith(work: Promise<unknown>): Promise<void> {
+    let done = false;
+    void work.then(() => {
+      done = true;
+    });
+    for (let turn = 0; !done && turn < 1000; turn++) {
+      await setImmediate();
+      this.clock.advance(10);
+    }
+    await work;
+  }
+
+  /** Lets time pass, with the loop turns that whatever falls due needs. */
+  async pass(ms: number): Promise<void> {
+    const until = this.clock.now() + ms;
+    do {
+      this.clock.advance(Math.min(50, until - this.clock.now()));
+      for (let turn = 0; turn < 4; turn++) await setImmediate();
+    } while (this.clock.now() < until);
+  }
+
+  async send(level: number, body: string, properties: Record<string, string> = {}): Promise<void> {
+    const message: InternalMessage = {
+      topic: 'T',
+      queueId: 0,
+      flag: 7,
+      sysFlag: 0,
+      bornTimestamp: 1,
+      bornHost: new FakeChannel().remoteHost,
+      reconsumeTimes: 2,
+      preparedTransactionOffset: 0,
+      body: Buffer.from(body),
+      properties: new Map(Object.entries({ DELAY: String(level), UNIQ_KEY: body, ...properties })),
+      waitStoreMsgOK: true,
+    };
+    const { context } = this.broker;
+    applyDelayLevel(message, context.schedule.maxDelayLevel);
+    await new Promise<void>((resolve) => putInternal(context.store, message, context.storeHost, () => resolve()));
+  }
+
+  async drain(topic = 'T', queueId = 0): Promise<StoredMessage[]> {
+    const { store } = this.broker.context;
+    const all: StoredMessage[] = [];
+    let at: number = store.minOffsetInQueue(topic, queueId);
+    while (at < store.maxOffsetInQueue(topic, queueId)) {
+      const result = await selectLater(store, topic, queueId, at, 32, 1 << 20);
+      all.push(...(await messagesOf(store, result)));
+      at = result.nextBeginOffset;
+    }
+    return all;
+  }
+
+  async bodies(topic = 'T'): Promise<string[]> {
+    return (await this.drain(topic)).map((message) => Buffer.from(message.body).toString());
+  }
+
+  saved(): Record<string, number> {
+    return (parseJson(readWhole(this.fs, FILE)!) as { offsetTable: Record<string, number> }).offsetTable;
+  }
+
+  setSaved(offsetTable: string): void {
+    writeWhole(
+      this.fs,
+      FILE,
+      `{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1},"offsetTable":${offsetTable}}`,
+      true,
+    );
+  }
+}
+
+test('a message with a level arrives in its topic when its time has come, not before', async () => {
+  const w = await new World().start();
+  await w.send(3, 'ten seconds', { KEYS: 'k' });
+  await w.send(1, 'one second');
+  await w.pass(900);
+  assert.deepEqual(await w.bodies(), []);
+  await w.pass(150);
+  assert.deepEqual(await w.bodies(), ['one second']);
+  await w.pass(8900);
+  assert.deepEqual(await w.bodies(), ['one second']);
+  await w.pass(100);
+  const [, message] = await w.drain();
+  assert.equal(Buffer.from(message!.body).toString(), 'ten seconds');
+  assert.deepEqual(
+    [message!.queueId, message!.flag, message!.bornTimestamp, message!.reconsumeTimes],
+    [0, 7, 1, 2],
+    'all but place and store time stay',
+  );
+  assert.deepEqual(Object.fromEntries(message!.properties), {
+    DELAY: '3',
+    KEYS: 'k',
+    REAL_QID: '0',
+    REAL_TOPIC: 'T',
+    UNIQ_KEY: 'ten seconds',
+  });
+  await w.stop();
+  assert.deepEqual(w.saved(), { 1: 1, 3: 1 });
+});
+
+test('a level above the last one is taken as the last one', async () => {
+  const w = await new World({ messageDelayLevel: '1s 5s' }).start();
+  await w.send(30, 'x');
+  assert.equal(w.broker.context.store.maxOffsetInQueue(SCHEDULE_TOPIC, 1, false), 1);
+  await w.pass(5100);
+  assert.deepEqual(await w.bodies(), ['x']);
+  await w.stop();
+});
+
+test('a level whose first message waits is in the file with offset 0, as a Java broker writes it', async () => {
+  const w = await new World().start();
+  await w.send(18, 'two hours');
+  await w.pass(1000);
+  await w.stop();
+  assert.deepEqual(w.saved(), { 18: 0 });
+});
+
+test('a message that names no real topic, or the half topic, is passed over', async () => {
+  const w = await new World().start();
+  await w.send(1, 'half', {});
+  const { context } = w.broker;
+  const odd: InternalMessage = {
+    topic: SCHEDULE_TOPIC,
+    queueId: 0,
+    flag: 0,
+    sysFlag: 0,
+    bornTimestamp: 1,
+    bornHost: new FakeChannel().remoteHost,
+    reconsumeTimes: 0,
+    preparedTransactionOffset: 0,
+    body: Buffer.from('x'),
+    properties: new Map([['DELAY', '1']]),
+    waitStoreMsgOK: true,
+  };
+  await new Promise<void>((resolve) => putInternal(context.store, odd, context.storeHost, () => resolve()));
+  await w.send(1, 'after', {});
+  await w.pass(1200);
+  assert.deepEqual(await w.bodies(), ['half', 'after']);
+  assert.equal(w.broker.logger.texts('error').filter((line) => line.includes('passed over')).length, 1);
+  await w.stop();
+});
+
+test('while the store takes nothing, due messages wait and are delivered afterwards, once', async () => {
+  const w = await new World().start();
+  for (let i = 0; i < 5; i++) await w.send(1, `m${i}`);
+  w.fs.reportedUsedFraction = 0.99;
+  await w.pass(10_500);
+  assert.equal(w.broker.context.store.unwritableReason?.includes('disk is full'), true);
+  const delivered = (await w.bodies()).length;
+  await w.send(1, 'refused');
+  w.fs.reportedUsedFraction = 0.1;
+  await w.pass(11_000);
+  assert.deepEqual(await w.bodies(), ['m0', 'm1', 'm2', 'm3', 'm4']);
+  assert.ok(delivered === 5 || delivered === 0);
+  await w.stop();
+});
+
+test('B41: saved delay offset outside its queue: above its maximum', async () => {
+  const w = await new World().start();
+  for (let i = 0; i < 5; i++) await w.send(3, `old${i}`);
+  await w.send(2, 'other level');
+  await w.pass(11_000);
+  await w.stop();
+  w.setSaved('{2:1,3:600000}');
+  await w.start();
+  assert.deepEqual(w.saved(), { 2: 1, 3: 5 });
+  const lines = w.broker.logger.texts('warn').filter((line) => line.includes('delay level'));
+  assert.equal(lines.length, 1);
+  assert.match(lines[0]!, /delay level 3: position 600000 is outside its queue, 0 to 5; it continues at 5/);
+  await w.send(3, 'new0');
+  await w.send(3, 'new1');
+  await w.pass(15_000);
+  assert.deepEqual((await w.bodies()).slice(-2), ['new0', 'new1']);
+  assert.equal((await w.bodies()).length, 8);
+  await w.stop();
+});
+
+test('B43: delayed messages delivered again after restart: an orderly stop repeats none', async () => {
+  const w = await new World().start();
+  for (let i = 0; i < 2000; i++) await w.send(1, `m${i}`);
+  w.clock.advance(1000);
+  while (w.broker.context.store.maxOffsetInQueue('T', 0) < 1000) await setImmediate();
+  await w.stop();
+  await w.start();
+  await w.pass(3000);
+  const bodies = await w.bodies();
+  assert.equal(bodies.length, 2000);
+  assert.equal(new Set(bodies).size, 2000);
+  await w.stop();
+});
+
+test('B43: delayed messages delivered again after restart: a kill repeats no more than the last save interval', async () => {
+  const w = await new World().start();
+  // 100 a second, so that some 1,000 fall due between two saves.
+  for (let i = 0; i < 20; i++) {
+    for (let n = 0; n < 100; n++) await w.send(1, `m${i}-${n}`);
+    await w.pass(1000);
+  }
+  const delivered = await w.bodies();
+  w.die((fs) => fs.kill(w.random));
+  await w.start();
+  await w.pass(5000);
+  const bodies = await w.bodies();
+  assert.equal(new Set(bodies).size, 2000, 'none is missing');
+  assert.ok(bodies.length - 2000 <= 1100, `${bodies.length - 2000} repeated of ${delivered.length}`);
+  await w.stop();
+});
+
+test('what the file says is never ahead of what is synced: no delayed message is lost by 60 power cuts', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    const w = new World({ flushCommitLogThoroughInterval: 3000 }, { flushDelayOffsetInterval: 300 }, seed);
+    await w.start();
+    const sends = 5 + w.random.int(30);
+    for (let i = 0; i < sends; i++) {
+      await w.send(1, `m${i}`);
+      await w.pass(50 + w.random.int(300));
+    }
+    // What was sent is on disk; what was delivered since then need not be.
+    const random = new SeededRandom(seed);
+    w.die((fs) => fs.powerCut(random));
+    await w.start();
+    const waiting = await w.drain(SCHEDULE_TOPIC);
+    await w.pass(3000);
+    const bodies = new Set(await w.bodies());
+    for (const message of waiting) {
+      const body = Buffer.from(message.body).toString();
+      assert.ok(bodies.has(body), `seed ${seed}: ${body} was waiting and is lost`);
+    }
+    await w.stop();
+  }
+});
+
+test('delay levels are numbers with s, m, h or d', () => {
+  assert.deepEqual(parseDelayLevels(' 1s 5m  2h 1d '), [1000, 300_000, 7_200_000, 86_400_000]);
+  for (const text of ['', '1', 's', '1s,5s', '1 s'])
+    assert.throws(() => parseDelayLevels(text), { code: 'CONFIG_VALUE' });
+});
