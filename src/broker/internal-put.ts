@@ -22,8 +22,10 @@ export interface InternalMessage {
   waitStoreMsgOK: boolean;
 }
 
-/** A copy of a stored message, to be changed and stored again. */
+/** A copy of a stored message, to be changed and stored again; the check sum of its properties counts for the original only. */
 export function copyOf(message: StoredMessage): InternalMessage {
+  const properties = new Map(message.properties);
+  properties.delete(PropertyName.CRC32);
   const at = message.bornHost.lastIndexOf(':');
   const ip = message.bornHost.slice(0, at).replace(/^\[|\]$/g, '');
   return {
@@ -36,7 +38,7 @@ export function copyOf(message: StoredMessage): InternalMessage {
     reconsumeTimes: message.reconsumeTimes,
     preparedTransactionOffset: message.preparedTransactionOffset,
     body: message.body,
-    properties: message.properties,
+    properties,
     waitStoreMsgOK: true,
   };
 }

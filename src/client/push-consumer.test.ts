@@ -46,10 +46,22 @@ async function rig(
 
 const texts = (messages: readonly ReceivedMessage[]): string[] => messages.map((message) => message.text());
 
-/** A listener whose calls end when the test says so. */
-function gated(): { listener: MessageListener; open: Map<string, (status: ConsumeStatus) => void> } {
+/** A listener whose calls end when the test says so; after `release` all do at once. */
+function gated(): { listener: MessageListener; open: Map<string, (status: ConsumeStatus) => void>; release(): void } {
   const open = new Map<string, (status: ConsumeStatus) => void>();
-  return { open, listener: ([message]) => new Promise((resolve) => open.set(message!.text(), resolve)) };
+  let free = false;
+  return {
+    open,
+    listener: ([message]) =>
+      new Promise((resolve) => {
+        if (free) resolve('CONSUME_SUCCESS');
+        else open.set(message!.text(), resolve);
+      }),
+    release: () => {
+      free = true;
+      for (const resolve of open.values()) resolve('CONSUME_SUCCESS');
+    },
+  };
 }
 
 test('messages of all queues arrive, with what the producer gave them', async (t) => {
@@ -277,7 +289,7 @@ test('a broken connection is mended and nothing is lost or repeated', async (t) 
 });
 
 test('pulling pauses while too much is in hand', async (t) => {
-  const { listener, open } = gated();
+  const { listener, open, release } = gated();
   const { cluster } = await rig(t, {
     listener,
     pullThresholdForQueue: 10,
@@ -298,7 +310,7 @@ test('pulling pauses while too much is in hand', async (t) => {
     open.get(`m${i}`)!('CONSUME_SUCCESS');
   }
   await cluster.until('pulls go on', () => pulls() === 2, 50);
-  for (const resolve of open.values()) resolve('CONSUME_SUCCESS');
+  release();
 });
 
 test('two members share the queues, and the one that stays takes over at once', async (t) => {
@@ -377,12 +389,12 @@ test('a listener that never ends does not hold its queue for ever', async (t) =>
 
 test('broadcast: all queues, offsets in a file, no retry', async (t) => {
   const fs = new MemoryFileSystem();
-  const options = {
+  const options: Partial<PushConsumerOptions> = {
     fs,
     messageModel: 'BROADCASTING',
     localOffsetStoreDir: '/offsets',
     listener: async () => 'RECONSUME_LATER',
-  } as const;
+  };
   const { cluster, consumer, got } = await rig(t, {
     ...options,
     before: ({ broker }) => {

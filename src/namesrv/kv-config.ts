@@ -3,7 +3,7 @@
 // the old or the new table.
 
 import { errorText, GantryError, type Logger } from '../common/index.ts';
-import { type FileSystem, readWhole, saveDurably } from '../io/index.ts';
+import { type FileSystem, makeDirectoryDurably, readWhole, saveDurably } from '../io/index.ts';
 
 /** Namespace of the queue layout of ordered topics: key is the topic, value `broker-a:4;broker-b:4`. */
 export const ORDER_TOPIC_CONFIG = 'ORDER_TOPIC_CONFIG';
@@ -85,7 +85,7 @@ export class KvConfig {
 
   #save(table: KvTable): void {
     const slash = this.#path.lastIndexOf('/');
-    if (slash > 0) this.#fs.makeDirectory(this.#path.slice(0, slash));
+    if (slash > 0) makeDirectoryDurably(this.#fs, this.#path.slice(0, slash));
     saveDurably(this.#fs, this.#path, encode(table));
     this.#table = table;
   }

@@ -51,6 +51,11 @@ test('the listing has every setting as key=value, in alphabetical order, with wh
   for (const line of ['listenPort=9999', 'kvConfigPath=/conf/kv.json', 'scanNotActiveBrokerInterval=1000']) {
     assert.ok(lines.includes(line), line);
   }
+  assert.ok(lines.includes('serverChannelMaxIdleTimeSeconds=120'));
+  assert.equal(
+    lines.some((line) => line.startsWith('jRaft')),
+    false,
+  );
 });
 
 test('B68 changing one setting rewrites the whole config file: only its line changes', () => {

@@ -1,7 +1,13 @@
 // What decides how a name server answers: the keys of RocketMQ's NamesrvConfig that mean something here (common/config has the whole
 // table), and how they are read, shown and changed while it runs (GET_NAMESRV_CONFIG, UPDATE_NAMESRV_CONFIG).
 
-import { decodeProperties, editProperties, parseProperties, type Settings } from '../common/config/index.ts';
+import {
+  decodeProperties,
+  editProperties,
+  NAMESRV_TABLES,
+  parseProperties,
+  type Settings,
+} from '../common/config/index.ts';
 import { errorText, GantryError, type Logger } from '../common/index.ts';
 import { type FileSystem, readWhole, saveDurably } from '../io/index.ts';
 import { ResponseCode } from '../remoting/index.ts';
@@ -48,6 +54,9 @@ export function defaultNamesrvConfig(): NamesrvConfig {
 /** Keys that are fixed whatever `configBlackList` says. */
 const ALWAYS_FIXED = ['configBlackList', 'configStorePath', 'kvConfigPath', 'rocketmqHome'];
 
+/** Parts of the tables that RocketMQ lists too; the file may also hold what a controller in the same process needs. */
+const OWN_PARTS = ['name server', 'listening side'];
+
 /** Why an update was not made. */
 export interface UpdateRefused {
   code: number;
@@ -79,9 +88,11 @@ export class NamesrvSettings {
     this.#shown = values;
   }
 
-  /** All settings as `key=value` lines in alphabetical order. */
+  /** The settings of a name server and of its listening side, and all that were given, as `key=value` lines in alphabetical order. */
   list(): string {
-    const all = { ...Object.fromEntries(this.#settings.entries()), ...this.#shown };
+    const own = new Set(NAMESRV_TABLES.filter((table) => OWN_PARTS.includes(table.part)).flatMap(keysOf));
+    const entries = this.#settings.entries().filter(([key]) => own.has(key) || this.#settings.isGiven(key));
+    const all = { ...Object.fromEntries(entries), ...this.#shown };
     return Object.entries(all)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, value]) => `${key}=${value}\n`)
@@ -133,4 +144,8 @@ export class NamesrvSettings {
     for (const [key, value] of changes) edited = editProperties(edited, key, value);
     saveDurably(this.#fs, path.includes('/') ? path : `./${path}`, Buffer.from(edited, encoding));
   }
+}
+
+function keysOf(table: { settings: ReadonlyArray<{ key: string }> }): string[] {
+  return table.settings.map((setting) => setting.key);
 }

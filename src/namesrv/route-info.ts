@@ -1,7 +1,6 @@
 // The route tables: which brokers live where, and which queues of which topic they hold. (RocketMQ: RouteInfoManager.)
 // Pure state: no socket, no clock, no log. Times are handed in and consequences (channels to close, brokers to tell) are
-// handed back, so that each rule of registration can be tested by itself. The rules are those of docs/formats/remoting.md,
-// "Name server".
+// handed back, so that each rule of registration can be tested by itself.
 
 import {
   addresses,

@@ -3,7 +3,7 @@
 // answers to our own requests come in between and are matched by `opaque`.
 
 import type { Socket } from 'node:net';
-import { assert, errorText, GantryError, type Timer } from '../common/index.ts';
+import { assert, errorText, GantryError } from '../common/index.ts';
 import { addressText, hostBytes, plainIp } from './address.ts';
 import { encodeBinaryHeader } from './binary-header.ts';
 import { FLAG_ONEWAY, FLAG_RESPONSE, LANGUAGE_NAMES, LanguageCode, SerializeType } from './codes.ts';
@@ -12,13 +12,12 @@ import { decodeFrame } from './frame.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
 import { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
+import { PendingCalls } from './pending-calls.ts';
 import type { Preamble } from './preamble.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
 
 /** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
 const COPY_LIMIT = 32 * 1024;
-/** Our own requests are numbered far from where clients begin, for those that tell answers from requests by `opaque` alone. */
-const FIRST_OPAQUE = 0x4000_0000;
 /** Output beyond this is set aside as it is: growing a buffer further would copy it again. */
 const SEAL_BYTES = 256 * 1024;
 /** A peer that does not end its side after we ended ours is cut off after so long. */
@@ -32,12 +31,6 @@ export type FrameHandler = (
   bodyStart: number,
   end: number,
 ) => void;
-
-interface PendingCall {
-  code: number;
-  done: ResponseCallback;
-  timer: Timer;
-}
 
 export interface ChannelOptions {
   hub: ConnectionHub;
@@ -94,8 +87,7 @@ export class SocketChannel implements Channel, HubMember {
   #activeAt: number;
 
   inFlight = 0;
-  readonly #calls = new Map<number, PendingCall>();
-  #opaque: number = FIRST_OPAQUE;
+  readonly #calls: PendingCalls;
   readonly #closeListeners: Array<() => void> = [];
   readonly #sink: FrameSink = (buffer, start, end) => this.#frame(buffer, start, end);
 
@@ -106,6 +98,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#handler = options.handler;
     this.#preamble = options.preamble;
     this.#serializeType = options.serializeType ?? SerializeType.JSON;
+    this.#calls = new PendingCalls(hub.clock, () => this.#remoteAddress);
     this.#reader = new FrameReader(hub.limits.frameLimit);
     this.#writer = new FrameWriter(hub.slabs);
     const ip = plainIp(socket.remoteAddress ?? '0.0.0.0');
@@ -236,7 +229,7 @@ export class SocketChannel implements Channel, HubMember {
     const { header, limits } = this.#hub;
     const bodyStart = decodeFrame(buffer, start, end, header);
     if ((header.flag & FLAG_RESPONSE) !== 0) {
-      this.#onResponse(header, buffer, bodyStart, end);
+      this.#calls.answer(header, buffer, bodyStart, end);
     } else {
       this.languageCode = header.languageCode;
       this.version = header.version;
@@ -405,7 +398,7 @@ export class SocketChannel implements Channel, HubMember {
   // Our own requests
 
   sendOneway(code: number, ext?: ExtFields | null, body?: Uint8Array | null): void {
-    if (this.#open) this.#writeRequest(code, this.#nextOpaque(), FLAG_ONEWAY, ext, body);
+    if (this.#open) this.#writeRequest(code, this.#calls.nextOpaque(), FLAG_ONEWAY, ext, body);
   }
 
   invoke(code: number, ext: ExtFields | null, body: Uint8Array | null, timeoutMs: number): Promise<RemotingResponse> {
@@ -424,23 +417,8 @@ export class SocketChannel implements Channel, HubMember {
     timeoutMs: number,
     done: ResponseCallback,
   ): void {
-    if (!this.#open) {
-      done(this.#closedError(code), undefined);
-      return;
-    }
-    const opaque = this.#nextOpaque();
-    const timer = this.#hub.clock.after(timeoutMs, () => {
-      this.#calls.delete(opaque);
-      const text = `${this.#remoteAddress} did not answer request ${code} within ${timeoutMs} ms`;
-      done(new GantryError('REMOTING_TIMEOUT', text), undefined);
-    });
-    this.#calls.set(opaque, { code, done, timer });
-    this.#writeRequest(code, opaque, 0, ext, body);
-  }
-
-  #nextOpaque(): number {
-    this.#opaque = (this.#opaque + 1) | 0;
-    return this.#opaque;
+    if (!this.#open) done(this.#calls.closedError(code), undefined);
+    else this.#writeRequest(code, this.#calls.add(code, timeoutMs, done), 0, ext, body);
   }
 
   #writeRequest(
@@ -459,27 +437,6 @@ export class SocketChannel implements Channel, HubMember {
     if (ext) writer.fields(ext);
     writer.endHeader();
     this.#endFrame(body);
-  }
-
-  #onResponse(header: HeaderView, buffer: Buffer, bodyStart: number, end: number): void {
-    const call = this.#calls.get(header.opaque);
-    if (call === undefined) return;
-    this.#calls.delete(header.opaque);
-    call.timer.cancel();
-    call.done(undefined, {
-      code: header.code,
-      remark: header.remark,
-      ext: header.toObject(),
-      body: Buffer.from(buffer.subarray(bodyStart, end)),
-      version: header.version,
-    });
-  }
-
-  #closedError(code: number): GantryError {
-    return new GantryError(
-      'REMOTING_CLOSED',
-      `the connection to ${this.#remoteAddress} was closed before it answered request ${code}`,
-    );
   }
 
   // The end
@@ -547,15 +504,10 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#gone) return;
     this.#open = false;
     this.#gone = true;
-    this.#hub.remove(this);
     this.#writer.abandon();
-    const calls = [...this.#calls.values()];
-    this.#calls.clear();
-    for (const call of calls) {
-      call.timer.cancel();
-      call.done(this.#closedError(call.code), undefined);
-    }
+    this.#calls.fail();
     for (const fn of this.#closeListeners.splice(0)) fn();
+    this.#hub.remove(this);
   }
 }
 

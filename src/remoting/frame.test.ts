@@ -104,6 +104,39 @@ describe('golden frames', () => {
   }
 });
 
+describe('the worked example of docs/formats/remoting.md', () => {
+  const page = readFileSync('docs/formats/remoting.md', 'utf8');
+  /** The code blocks of the section: hexadecimal digits up to a comment, or a line of JSON. */
+  const [, section = ''] = page.split('## Worked example');
+  const blocks = [...section.split('\n## ')[0]!.matchAll(/```\n([\s\S]*?)```/g)].map(([, block]) =>
+    Buffer.concat(
+      block!
+        .trim()
+        .split('\n')
+        .map((line) => (line.startsWith('{') ? Buffer.from(line) : hex(line))),
+    ),
+  );
+
+  function hex(line: string): Buffer {
+    return Buffer.from(line.split('   ')[0]!.replaceAll(' ', ''), 'hex');
+  }
+
+  it('is what we write and read', () => {
+    const [json, binary, answer] = blocks;
+    const writer = new FrameWriter();
+    writer.begin(30, 7, 0);
+    writer.fields({ topic: 'T', queueId: 3 });
+    writer.endHeader();
+    writer.endFrame();
+    assert.deepEqual(Buffer.from(writer.take().bytes), json);
+    const header = encodeBinaryHeader(30, 7, 0, null, { topic: 'T', queueId: 3 });
+    assert.deepEqual(header, binary!.subarray(8));
+    assert.deepEqual(decode(binary!), decode(json!));
+    writer.response(0, 7, null, { offset: 5 });
+    assert.deepEqual(Buffer.from(writer.take().bytes), answer);
+  });
+});
+
 describe('FrameWriter', () => {
   it('writes what Java 5.5 writes, byte for byte', () => {
     const writer = new FrameWriter();
@@ -317,5 +350,39 @@ describe('FrameReader', () => {
     const largest = Buffer.alloc(4);
     largest.writeInt32BE(FRAME_LIMIT - 4);
     new FrameReader(FRAME_LIMIT).read(largest, 0, 4, () => true);
+  });
+
+  it('random bytes raise nothing but our own error', () => {
+    const frame = fc
+      .tuple(
+        fc.constantFrom(0, 1, 2, 255),
+        fc.nat(80),
+        fc.oneof(fc.uint8Array({ maxLength: 80 }), fc.json().map(Buffer.from)),
+      )
+      .map(([type, headerLength, rest]) => {
+        const head = Buffer.alloc(8);
+        head.writeInt32BE(4 + rest.length, 0);
+        head.writeUInt32BE(type * 0x1000000 + headerLength, 4);
+        return Buffer.concat([head, rest]);
+      });
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.array(frame, { maxLength: 4 }).map((list) => Buffer.concat(list)),
+    );
+    const header = new HeaderView();
+    fc.assert(
+      fc.property(bytes, (source) => {
+        try {
+          const buffer = Buffer.from(source);
+          new FrameReader(FRAME_LIMIT).read(buffer, 0, buffer.length, (at, start, end) => {
+            decodeFrame(at, start, end, header);
+            return true;
+          });
+        } catch (error) {
+          assert.ok(error instanceof GantryError, String(error));
+        }
+      }),
+      { numRuns: 2000 },
+    );
   });
 });

@@ -846,6 +846,7 @@ async function loadStore(config: MessageStoreConfig, dependencies: StoreDependen
     path: logFolder,
     size: config.mappedFileSizeCommitLog,
     setting: 'mappedFileSizeCommitLog',
+    derived: false,
     logger,
   });
   const logCache = new ReadCache(LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);

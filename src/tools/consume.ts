@@ -16,7 +16,14 @@ export interface ConsumeOptions {
 
 /** Runs until `--count` messages were printed, or a signal comes. */
 export async function consume(topic: string, options: ConsumeOptions): Promise<number> {
+  // From the first moment on: messages may be printed before the consumer has started altogether.
+  const interrupted = Promise.race([untilSignal(), stdoutClosed()]);
   const printed = countdown(options.count ?? Number.POSITIVE_INFINITY);
+  let ending = false;
+  // What is in hand at the end comes again, which is as it should be and nothing to warn about.
+  const warn = (text: string): void => {
+    if (!ending) quietLogger.warn(text);
+  };
   const consumer = new PushConsumer({
     namesrvAddr: clientAddress(options.namesrvAddr),
     group: options.group,
@@ -26,7 +33,7 @@ export async function consume(topic: string, options: ConsumeOptions): Promise<n
     closeTimeoutMs: 1,
     // A topic that does not exist yet is soon found.
     pollNameServerIntervalMs: 1000,
-    logger: quietLogger,
+    logger: { ...quietLogger, warn },
     listener: async (messages): Promise<ConsumeStatus> => {
       for (const message of messages) {
         // What comes after the last one stays unconsumed.
@@ -39,7 +46,8 @@ export async function consume(topic: string, options: ConsumeOptions): Promise<n
   });
   consumer.subscribe(topic, options.tags ?? '*');
   await consumer.start();
-  await Promise.race([printed.done, untilSignal(), stdoutClosed()]);
+  await Promise.race([printed.done, interrupted]);
+  ending = true;
   await consumer.close();
   return ExitCode.OK;
 }

@@ -287,6 +287,16 @@ describe('a start fails with one line', { concurrency: 3 }, () => {
   });
 });
 
+test('the key-value settings of a name server are damaged', async () => {
+  const folder = `${base}/${count++}`;
+  fs.mkdirSync(folder);
+  const conf = `${folder}/namesrv.conf`;
+  fs.writeFileSync(`${folder}/kv.json`, '{"configTable":');
+  fs.writeFileSync(conf, `kvConfigPath=${folder}/kv.json\n`);
+  const args = ['namesrv', '-c', conf, '--host', '127.0.0.1', '--port', '0'];
+  await fails({ folder, store: folder, conf }, args, [escaped(`${folder}/kv.json`)]);
+});
+
 describe('what cannot be understood ends with exit code 2', { concurrency: 3 }, () => {
   for (const [args, culprit] of [
     [['strat'], /unknown command 'strat' \(Did you mean start\?\)/],

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { javaStringHash } from '../../src/common/index.ts';
+import { parseProperties } from '../../src/message/index.ts';
 import type { LogContent, LogRecord } from './store-files.ts';
 
 /** One appended message. */
@@ -112,6 +113,9 @@ export class Model {
         entry !== undefined,
         `a record lies at ${record.position} where nothing was appended or what was appended had been cut`,
       );
+      const isLast = i === found.records.length - 1;
+      if (entry.position >= promisedTo && !isLast && record.properties.includes('\0'))
+        acceptTear(entry, record.properties);
       sameMessage(entry, record);
     }
     const kept = found.records.length;
@@ -140,6 +144,18 @@ export class Model {
       else queue.push(entry);
     }
   }
+}
+
+/**
+ * A message that no one was promised, torn in its properties and with a sound record behind it: no CRC of the format covers those bytes
+ * (unless `enabledAppendPropCRC` is on), so it stays with what is left of them, as on Java.
+ */
+function acceptTear(entry: Entry, properties: string): void {
+  const left = parseProperties(properties);
+  entry.properties = properties;
+  entry.uniqueKey = left.get('UNIQ_KEY') ?? '';
+  entry.keys = (left.get('KEYS') ?? '').split(' ').filter((key) => key !== '');
+  entry.tags = left.get('TAGS') ?? '';
 }
 
 /** @throws AssertionError when a record is not the message that was sent. */

@@ -260,6 +260,7 @@ export class ConsumeQueueStore {
           path: queue.folder,
           size: this.fileSize,
           setting: 'mappedFileSizeConsumeQueue',
+          derived: true,
           logger: this.#options.logger,
         });
       }

@@ -246,9 +246,15 @@ export class IndexService implements DerivedStore {
   #nextFile(): void {
     const last = this.#files.at(-1);
     if (last !== undefined && this.#writer !== undefined) this.#seal(last, this.#writer);
-    else if (last !== undefined && !last.damaged && last.header.indexCount < this.#layout.units) {
-      this.#writer = this.#continue(last);
-      if (this.#writer !== undefined) return;
+    else if (last !== undefined && !last.damaged) {
+      const full = last.header.indexCount >= this.#layout.units;
+      // A full file whose slots are only in memory is not whole yet; it is sealed before the next one begins.
+      const writer = full && last.slots === undefined ? undefined : this.#continue(last);
+      if (writer !== undefined && full) this.#seal(last, writer);
+      else if (writer !== undefined) {
+        this.#writer = writer;
+        return;
+      }
     }
     const name = indexFileName(this.#clock.now(), last?.name);
     const header = last === undefined ? new IndexHeader() : IndexHeader.following(last.header);

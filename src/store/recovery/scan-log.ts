@@ -1,16 +1,8 @@
 // Walks the CommitLog's files from a given file on and judges every record: the one place that decides where the log ends.
 // RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
 
-import { assert } from '../../common/index.ts';
-import {
-  MAGIC_BLANK,
-  MAGIC_V1,
-  MAGIC_V2,
-  RecordOutcome,
-  RecordView,
-  readRecord,
-  type Verify,
-} from '../../message/index.ts';
+import { assert, viewOf } from '../../common/index.ts';
+import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -110,7 +102,7 @@ export function scanLog(
         result.damage = `the record says that it lies at ${record.physicalOffset}`;
         return result;
       }
-      if (tornTail && holdsZero(window, record) && !recordFollows(file, position + record.totalSize)) {
+      if (tornTail && holdsZero(window, record) && !soundFollows(file, position + record.totalSize, verify)) {
         result.end = file.base + position;
         result.damage = 'the last record has zeros in its topic or properties: it was written in part';
         return result;
@@ -134,10 +126,17 @@ function holdsZero(bytes: Uint8Array, record: RecordView): boolean {
   return false;
 }
 
-/** Whether something that begins like a record or filler stands at a place of a file. */
-function recordFollows(file: SegmentFile, position: number): boolean {
+/** Whether a sound record or the file's filler stands at a place of a file. */
+function soundFollows(file: SegmentFile, position: number, verify: Verify): boolean {
   const head = new Uint8Array(8);
   if (file.handle().readSync(head, 0, 8, position) < 8) return false;
-  const magic = new DataView(head.buffer).getInt32(4);
-  return magic === MAGIC_V1 || magic === MAGIC_V2 || magic === MAGIC_BLANK;
+  const view = viewOf(head);
+  const size = view.getInt32(0);
+  if (view.getInt32(4) === MAGIC_BLANK) return size === file.size - position;
+  if (size < 8 || size > file.size - position) return false;
+  const bytes = new Uint8Array(size);
+  file.handle().readSync(bytes, 0, size, position);
+  const record = new RecordView();
+  const outcome = readRecord(bytes, viewOf(bytes), 0, size, verify, record);
+  return outcome === RecordOutcome.RECORD && record.physicalOffset === file.base + position;
 }

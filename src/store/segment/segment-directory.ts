@@ -75,6 +75,8 @@ export interface SegmentFolder {
   size: number;
   /** Name of the setting that `size` comes from, for the refusal's text. */
   setting: string;
+  /** The files can be built again from the log: what follows a gap or an unfinished file is removed instead of refused. */
+  derived: boolean;
   logger: Logger;
 }
 
@@ -96,9 +98,16 @@ export function loadSegments(folder: SegmentFolder): SegmentFile[] {
   for (const [index, name] of ours.entries()) {
     const full = `${path}/${name}`;
     const length = fs.stat(full)?.size ?? 0;
-    if (length === 0 && index === ours.length - 1) {
+    const previous = files.at(-1);
+    const gap = previous !== undefined && previous.end !== Number(name);
+    if (length === 0 && (index === ours.length - 1 || folder.derived)) {
       logger.warn(`${full} has length 0 (the last run ended while it was being created); it is removed`);
-      fs.remove(full);
+      for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
+      break;
+    }
+    if (gap && folder.derived) {
+      logger.warn(`${path}: ${segmentName(previous.end)} is missing; what follows it is built again from the log`);
+      for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
       break;
     }
     if (length !== size) {
@@ -108,8 +117,7 @@ export function loadSegments(folder: SegmentFolder): SegmentFile[] {
       );
     }
     const file = new SegmentFile(fs, path, Number(name), size, true);
-    const previous = files.at(-1);
-    if (previous !== undefined && previous.end !== file.base) {
+    if (gap) {
       throw new GantryError(
         'STORE_DAMAGED',
         `${path} has no file for the bytes ${previous.end} to ${file.base}: ${segmentName(previous.end)} is missing`,

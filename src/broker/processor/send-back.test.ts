@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import type { StoredMessage } from '../../message/index.ts';
+import { RequestCode } from '../../remoting/index.ts';
+import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
+import { type InternalMessage, putInternal } from '../internal-put.ts';
+import { messagesOf, selectLater } from '../store-reads.ts';
+import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
+import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
+import { registerProcessors } from './register.ts';
+
+class World {
+  readonly broker: BrokerFixture;
+  /** Physical offset of a message in T. */
+  offset = -1;
+
+  private constructor(broker: BrokerFixture) {
+    this.broker = broker;
+  }
+
+  static async open(message: Partial<InternalMessage> = {}): Promise<World> {
+    const world = new World(await BrokerFixture.open());
+    const { context } = world.broker;
+    registerProcessors(world.broker, context);
+    context.groups.update([{ ...defaultGroupConfig('G'), retryMaxTimes: 2 }]);
+    const whole: InternalMessage = {
+      topic: 'T',
+      queueId: 3,
+      flag: 5,
+      sysFlag: 1,
+      bornTimestamp: 77,
+      bornHost: new FakeChannel(4711).remoteHost,
+      reconsumeTimes: 0,
+      preparedTransactionOffset: 0,
+      body: Buffer.from('body'),
+      properties: new Map([
+        ['TAGS', 'A'],
+        ['UNIQ_KEY', 'U1'],
+      ]),
+      waitStoreMsgOK: true,
+      ...message,
+    };
+    world.offset = await new Promise((resolve) =>
+      putInternal(context.store, whole, context.storeHost, (_status, result) => resolve(result.wroteOffset)),
+    );
+    return world;
+  }
+
+  giveBack(fields: Record<string, string | number> = {}): Promise<Answer> {
+    return this.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, {
+      group: 'G',
+      offset: this.offset,
+      delayLevel: 0,
+      originTopic: 'T',
+      ...fields,
+    });
+  }
+
+  async only(topic: string, queueId = 0): Promise<StoredMessage> {
+    for (let turn = 0; turn < 8; turn++) await setImmediate();
+    const { store } = this.broker.context;
+    assert.equal(store.maxOffsetInQueue(topic, queueId), 1, `${topic} ${queueId} holds one message`);
+    return (await messagesOf(store, await selectLater(store, topic, queueId, 0, 1, 1)))[0]!;
+  }
+}
+
+test('a message given back waits in the schedule topic for the retry topic, with its origin noted', async () => {
+  const w = await World.open();
+  const answer = await w.giveBack();
+  assert.deepEqual([answer.code, answer.remark], [0, null]);
+  const copy = await w.only(SCHEDULE_TOPIC, 2);
+  assert.deepEqual(
+    [
+      copy.flag,
+      copy.sysFlag,
+      copy.bornTimestamp,
+      copy.bornHost,
+      copy.reconsumeTimes,
+      Buffer.from(copy.body).toString(),
+    ],
+    [5, 1, 77, '127.0.0.1:4711', 1, 'body'],
+  );
+  assert.deepEqual(Object.fromEntries(copy.properties), {
+    DELAY: '3',
+    ORIGIN_MESSAGE_ID: `7F00000100002A9F${w.offset.toString(16).toUpperCase().padStart(16, '0')}`,
+    REAL_QID: '0',
+    REAL_TOPIC: '%RETRY%G',
+    RETRY_TOPIC: 'T',
+    TAGS: 'A',
+    UNIQ_KEY: 'U1',
+    WAIT: 'false',
+  });
+  assert.equal(w.broker.context.topics.select('%RETRY%G')!.writeQueueNums, 1);
+});
+
+test('the delay grows with the failures, or is what the client asks for', async () => {
+  const failed = await World.open({ reconsumeTimes: 1 });
+  await failed.giveBack();
+  assert.equal((await failed.only(SCHEDULE_TOPIC, 3)).properties.get('DELAY'), '4');
+  const asked = await World.open();
+  await asked.giveBack({ delayLevel: 18 });
+  assert.equal((await asked.only(SCHEDULE_TOPIC, 17)).properties.get('DELAY'), '18');
+});
+
+test('a message that came from the retry topic keeps its first topic and id', async () => {
+  const properties = new Map([
+    ['RETRY_TOPIC', 'First'],
+    ['ORIGIN_MESSAGE_ID', 'ID'],
+  ]);
+  const w = await World.open({ properties });
+  await w.giveBack();
+  const copy = await w.only(SCHEDULE_TOPIC, 2);
+  assert.equal(copy.properties.get('RETRY_TOPIC'), 'First');
+  assert.equal(copy.properties.get('ORIGIN_MESSAGE_ID'), 'ID');
+});
+
+for (const [name, message, fields] of [
+  ['reconsumeTimes = 2 and delay level 18', { reconsumeTimes: 2 }, { delayLevel: 18 }],
+  ['level 0 with the retries used up', { reconsumeTimes: 16 }, { delayLevel: 0 }],
+  ['a negative level', {}, { delayLevel: -1 }],
+  ["the client's own limit", { reconsumeTimes: 1 }, { delayLevel: 3, maxReconsumeTimes: 1 }],
+] as const) {
+  test(`B44: dead letter arrives hours late: ${name}: it is in the dead-letter topic at once`, async () => {
+    const w = await World.open(message);
+    assert.equal((await w.giveBack(fields)).code, 0);
+    const dead = await w.only('%DLQ%G');
+    assert.equal(dead.properties.get('RETRY_TOPIC'), 'T');
+    assert.equal(dead.properties.get('UNIQ_KEY'), 'U1');
+    assert.ok(dead.properties.has('ORIGIN_MESSAGE_ID'));
+    assert.equal(dead.properties.get('DELAY'), '0');
+    for (let level = 0; level < 18; level++) {
+      assert.equal(w.broker.context.store.maxOffsetInQueue(SCHEDULE_TOPIC, level, false), 0);
+    }
+    const { perm, writeQueueNums } = w.broker.context.topics.select('%DLQ%G')!;
+    assert.deepEqual([perm, writeQueueNums], [6, 1]);
+  });
+}
+
+test("an old client's limit is not taken: its group's counts", async () => {
+  const w = await World.open({ reconsumeTimes: 1 });
+  const channel = new FakeChannel();
+  channel.version = 120;
+  const fields = { group: 'G', offset: w.offset, delayLevel: 3, maxReconsumeTimes: 1 };
+  await w.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields, '', channel);
+  await w.only(SCHEDULE_TOPIC, 2);
+});
+
+test('refusals: unknown group, no message there, a broker that takes nothing, a group without retries', async () => {
+  const w = await World.open();
+  const { context } = w.broker;
+  const nowhere = await w.giveBack({ offset: w.offset + 1 });
+  assert.deepEqual([nowhere.code, nowhere.remark], [1, `look message by offset failed, ${w.offset + 1}`]);
+  assert.equal((await w.giveBack({ group: 'bad group!' })).code, 26);
+  context.groups.update([{ ...defaultGroupConfig('None'), retryQueueNums: 0 }]);
+  assert.equal((await w.giveBack({ group: 'None' })).code, 0);
+  assert.equal(context.topics.has('%RETRY%None'), false);
+  context.config.brokerPermission = 4;
+  const closed = await w.giveBack();
+  assert.deepEqual([closed.code, closed.remark], [16, 'the broker[127.0.0.1] sending message is forbidden']);
+  context.config.brokerPermission = 6;
+  w.broker.fs.reportedUsedFraction = 0.99;
+  w.broker.clock.advance(10_000);
+  const full = await w.giveBack();
+  assert.deepEqual([full.code, full.remark], [1, 'SERVICE_NOT_AVAILABLE']);
+});
