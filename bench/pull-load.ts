@@ -74,7 +74,10 @@ class Puller {
       if (this.#scanner.code < 19 || this.#scanner.code > 21 || offset === 0) {
         const code = String(this.#scanner.code);
         this.errors[code] = (this.errors[code] ?? 0) + 1;
-        if (offset === 0) this.#reject(new Error(`nothing to pull from queue ${queue}: code ${code}`));
+        if (offset === 0) {
+          const header = bytes.toString('utf8', headerStart, headerEnd);
+          this.#reject(new Error(`nothing to pull from the start of queue ${queue}: ${header}`));
+        }
       }
       this.#ask(queue, 0);
       return;

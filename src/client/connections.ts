@@ -61,7 +61,7 @@ export class Connections {
       const channel = await ready;
       const left = deadline - this.#clock.monotonic();
       if (left <= 0) throw new GantryError('REMOTING_TIMEOUT', `no connection to ${address} within ${timeoutMs} ms`);
-      const response = await channel.invoke(code, ext, body, left);
+      const response = await channel.invoke(code, ext, body, Math.ceil(left));
       if (response.code !== ResponseCode.GO_AWAY || attempt > 0) return response;
       this.#forget(address, ready);
       channel.close('the peer is shutting down');

@@ -26,6 +26,8 @@ export type MessageListener = (messages: readonly ReceivedMessage[], context: Co
 /** When even sending back fails, the message is tried again here after this long. */
 const RETRY_HERE_MS = 5000;
 const MAX_EXPIRED_AT_ONCE = 16;
+/** RocketMQ: what ProcessQueue#cleanExpiredMsg asks for; ten seconds with a broker's default levels. */
+const EXPIRED_DELAY_LEVEL = 3;
 
 /** What the service needs. */
 export interface ConsumeServiceOptions {
@@ -92,24 +94,29 @@ export class ConsumeService {
     return await this.#options.listener(messages, newContext(queue));
   }
 
-  /** Gives up on listeners that have had a message for longer than the time-out: it goes back to the broker, and the queue moves on. */
+  /**
+   * Gives up on listeners that have had a message for longer than the time-out, so that their queue moves on: in cluster mode the
+   * message goes back to the broker for another try.
+   */
   async sendBackExpired(queues: Iterable<ProcessQueue>): Promise<void> {
-    const { clock, logger, consumeTimeoutMs, group, offsets } = this.#options;
+    const { clock, consumeTimeoutMs, offsets } = this.#options;
     const deadline = clock.now() - consumeTimeoutMs;
     for (const taken of queues) {
-      for (const message of taken.expired(deadline, MAX_EXPIRED_AT_ONCE)) {
-        try {
-          await this.#options.sendBack(message, 3);
-          logger.warn(
-            `${group}: message ${message.msgId} was not consumed within ${consumeTimeoutMs} ms and goes back`,
-          );
-          if (!taken.has(message)) continue;
-          this.#commit(taken, taken.remove([message]));
-        } catch (error) {
-          logger.error(`${group}: message ${message.msgId} timed out and could not be sent back: ${errorText(error)}`);
-        }
-      }
-      if (!taken.dropped) await offsets.persist([taken.queue], false);
+      const expired = taken.expired(deadline, MAX_EXPIRED_AT_ONCE);
+      for (const message of expired) await this.#giveUp(taken, message);
+      if (expired.length > 0 && !taken.dropped) await offsets.persist([taken.queue], false);
+    }
+  }
+
+  async #giveUp(taken: ProcessQueue, message: ReceivedMessage): Promise<void> {
+    const { group, logger, consumeTimeoutMs, messageModel } = this.#options;
+    const what = `${group}: message ${message.msgId} was not consumed within ${consumeTimeoutMs} ms`;
+    try {
+      if (messageModel === 'CLUSTERING') await this.#options.sendBack(message, EXPIRED_DELAY_LEVEL);
+      logger.warn(`${what} and ${messageModel === 'CLUSTERING' ? 'goes back to the broker' : 'is passed by'}`);
+      if (taken.has(message)) this.#commit(taken, taken.remove([message]));
+    } catch (error) {
+      logger.error(`${what} and could not be sent back: ${errorText(error)}`);
     }
   }
 

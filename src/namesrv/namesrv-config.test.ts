@@ -68,7 +68,7 @@ test('B68 changing one setting rewrites the whole config file: only its line cha
 });
 
 for (const [name, request, code, remark] of [
-  ['a key in the black list', 'kvConfigPath=/tmp/x', 16, 'Can not update config in black list.'],
+  ['a key in the black list', 'kvConfigPath=/elsewhere/x', 16, 'Can not update config in black list.'],
   ['the black list itself', 'configBlackList=', 16, 'Can not update config in black list.'],
   ['an unknown key', 'orderMesageEnable=true', 1, /orderMesageEnable.*orderMessageEnable/],
   ['a value of the wrong type', 'enableTopicList=maybe', 1, /enableTopicList=maybe/],

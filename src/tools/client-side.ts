@@ -22,9 +22,11 @@ export async function withHints<T>(namesrvAddr: string, act: () => Promise<T>): 
     return await act();
   } catch (error) {
     if (!(error instanceof GantryError) || error.code !== 'REMOTING_CONNECT') throw error;
-    throw new CommandFailure(
-      `${error.message} (name server ${namesrvAddr}): is it running, as by "gantry start"? -n names another one`,
-    );
+    const isNameServer = namesrvAddr.split(';').some((address) => error.message.includes(address.trim()));
+    const hint = isNameServer
+      ? 'is a name server running there, as by "gantry start"? -n names another one'
+      : 'the broker tells clients to connect there: is it running, and can it be reached from here (brokerIP1, --advertise)?';
+    throw new CommandFailure(`${error.message}; ${hint}`);
   }
 }
 

@@ -22,6 +22,8 @@ export interface Entry {
   uniqueKey: string;
   keys: string[];
   tags: string;
+  /** Its properties were torn while nothing was promised of it: the index may still hold the keys that it had. */
+  torn?: true;
 }
 
 /** Signed Java hash of the tags; 0 without. */
@@ -152,6 +154,7 @@ export class Model {
  */
 function acceptTear(entry: Entry, properties: string): void {
   const left = parseProperties(properties);
+  entry.torn = true;
   entry.properties = properties;
   entry.uniqueKey = left.get('UNIQ_KEY') ?? '';
   entry.keys = (left.get('KEYS') ?? '').split(' ').filter((key) => key !== '');

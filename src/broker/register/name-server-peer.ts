@@ -34,6 +34,8 @@ export interface PeerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly requestTimeoutMs: number;
+  /** Changed topics go one by one, with REGISTER_TOPIC_IN_NAMESRV. */
+  readonly singleTopics: boolean;
   /** Called with the answer to each registration that was taken. */
   readonly registered: (peer: NameServerPeer, response: RemotingResponse) => void;
 }
@@ -201,6 +203,7 @@ export class NameServerPeer {
         return this.#options.registered(this, response);
       }
       if (names.length === 0) return;
+      if (this.#options.singleTopics) return await this.#registerOneByOne(channel, names);
       const response = await this.#register(channel, this.#options.bodies.some(names));
       if (response.code === ResponseCode.SUCCESS) return this.#options.registered(this, response);
       // It does not know this broker (any more): the next round sends the whole table.
@@ -226,6 +229,17 @@ export class NameServerPeer {
       haServerAddr,
     };
     return channel.invoke(RequestCode.REGISTER_BROKER, ext, body.bytes, this.#options.requestTimeoutMs);
+  }
+
+  async #registerOneByOne(channel: Channel, names: readonly string[]): Promise<void> {
+    const { bodies, identity, requestTimeoutMs } = this.#options;
+    for (const topic of names) {
+      const body = bodies.route(topic, identity.brokerName);
+      if (body === undefined) continue;
+      const { REGISTER_TOPIC_IN_NAMESRV } = RequestCode;
+      const response = await channel.invoke(REGISTER_TOPIC_IN_NAMESRV, { topic }, body, requestTimeoutMs);
+      if (response.code !== ResponseCode.SUCCESS) throw refused(response);
+    }
   }
 
   async #isChanged(channel: Channel): Promise<boolean> {

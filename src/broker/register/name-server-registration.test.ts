@@ -291,6 +291,24 @@ test('a topic that is gone by then is left out', async () => {
   assert.deepEqual(servers['n:1']!.topics(), [['W']]);
 });
 
+test('with singleTopicRegister changed topics go one by one', async () => {
+  const { registration, servers, topics } = harness({ singleTopicRegister: true, permission: () => 4 });
+  await registration.start();
+  servers['n:1']!.asked.length = 0;
+  topics.put('V', { readQueueNums: 2, writeQueueNums: 3, perm: 6, topicSysFlag: 1 });
+  topics.put('W');
+  await registration.registerTopics(['V', 'gone', 'W']);
+  const [first, second, ...others] = servers['n:1']!.asked;
+  assert.deepEqual(others, []);
+  assert.equal(first!.code, RequestCode.REGISTER_TOPIC_IN_NAMESRV);
+  assert.deepEqual(first!.ext, { topic: 'V' });
+  assert.equal(
+    first!.body.toString('utf8'),
+    '{"queueDatas":[{"brokerName":"a","perm":4,"readQueueNums":2,"topicSysFlag":1,"writeQueueNums":3}]}',
+  );
+  assert.deepEqual(second!.ext, { topic: 'W' });
+});
+
 test('what a broker may not do, its topics may not', async () => {
   const { registration, servers, topics } = harness({ permission: () => 4 });
   topics.put('V', { perm: 7 });

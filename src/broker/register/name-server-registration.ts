@@ -33,6 +33,11 @@ export interface RegistrationOptions {
   readonly requestTimeoutMs?: number;
   /** False: a periodic registration first asks whether the name server holds another version (forceRegister). Default true. */
   readonly forceRegister?: boolean;
+  /**
+   * True: changed topics are registered one by one (enableSingleTopicRegister). Name servers with deleteTopicWithBrokerRegistration
+   * need it, since to them an increment is the whole table. Default false.
+   */
+  readonly singleTopicRegister?: boolean;
   /** Given the names of the ordered topics with each registration that says them; from one name server only. */
   readonly onOrderTopics?: (topics: Iterable<string>) => void;
 }
@@ -71,6 +76,7 @@ export class NameServerRegistration {
       clock: deps.clock,
       logger: deps.logger,
       requestTimeoutMs: options.requestTimeoutMs ?? 24_000,
+      singleTopics: options.singleTopicRegister ?? false,
       registered: (peer, response) => this.#registered(peer, response),
     };
     this.setNameServers(options.nameServers);

@@ -2,7 +2,7 @@
 // table of many topics is built in slices between other work, once for each version of the table, and shared by all name servers.
 
 import { assert, type Clock, crc32 } from '../../common/index.ts';
-import { toJson } from '../../remoting/index.ts';
+import { toJson, toJsonBytes } from '../../remoting/index.ts';
 import { isReadable, isWriteable, type TopicConfig } from '../topic/topic-config.ts';
 import { topicFields } from '../topic/topic-json.ts';
 
@@ -66,6 +66,14 @@ export class RegistrationBodies {
     return assemble(this.dataVersion(), parts);
   }
 
+  /** TopicRouteData of one topic, as REGISTER_TOPIC_IN_NAMESRV carries it; undefined if it does not exist (any more). */
+  route(name: string, brokerName: string): Buffer | undefined {
+    const topic = this.#topics.select(name);
+    if (topic === undefined) return undefined;
+    const { perm, readQueueNums, topicSysFlag, writeQueueNums } = this.#limited(topic);
+    return toJsonBytes({ queueDatas: [{ brokerName, perm, readQueueNums, topicSysFlag, writeQueueNums }] });
+  }
+
   async #build(dataVersion: string, topics: readonly TopicConfig[]): Promise<RegistrationBody> {
     const parts: string[] = [];
     for (const topic of topics) {
@@ -77,10 +85,14 @@ export class RegistrationBodies {
   }
 
   #entry(topic: TopicConfig): string {
+    return `${JSON.stringify(topic.topicName)}:${toJson(topicFields(this.#limited(topic)))}`;
+  }
+
+  /** What the broker may not do, its topics may not. */
+  #limited(topic: TopicConfig): TopicConfig {
     const permission = this.#permission();
-    const limited = !isReadable(permission) || !isWriteable(permission);
-    const shown = limited ? topic.with({ perm: topic.perm & permission }) : topic;
-    return `${JSON.stringify(shown.topicName)}:${toJson(topicFields(shown))}`;
+    if (isReadable(permission) && isWriteable(permission)) return topic;
+    return topic.with({ perm: topic.perm & permission });
   }
 }
 

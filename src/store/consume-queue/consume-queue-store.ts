@@ -291,6 +291,20 @@ export class ConsumeQueueStore {
     for (const file of queue.files) if (file.end > ordinal * CQ_UNIT_BYTES) this.#options.cache.forget(file);
   }
 
+  /** Removes a queue's files and starts it afresh: they hold nothing that belongs to the log's beginning. */
+  clear(queue: ConsumeQueue): void {
+    for (const file of queue.files) {
+      this.#forget(file);
+      this.#fs.remove(file.path);
+    }
+    if (queue.files.length > 0) this.#dirtyFolders.add(queue.folder);
+    queue.files = [];
+    this.#waitingUnits -= queue.waiting;
+    queue.foundEnd = 0;
+    queue.minOffset = 0;
+    queue.resetTo(0, -1);
+  }
+
   /** Removes a topic's queues and files. */
   remove(topic: string): void {
     const entry = this.#topics.get(topic);

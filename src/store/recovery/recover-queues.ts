@@ -59,8 +59,8 @@ export function rebuildFrom(store: ConsumeQueueStore, queue: ConsumeQueue, ordin
   queue.rebuilt = true;
   queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
   if (ordinal >= queue.maxOffset) return;
-  const end = Math.max(ordinal, (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES);
-  store.dropTail(queue, end, lastPhysicalEnd(store, queue, end));
+  if (ordinal < (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES) store.clear(queue);
+  else store.dropTail(queue, ordinal, lastPhysicalEnd(store, queue, ordinal));
 }
 
 /** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */

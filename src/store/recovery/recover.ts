@@ -78,9 +78,9 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   const scanFrom = (from: number): ScanResult => {
     gap = undefined;
     dispatcher.onRecovered = (queue, ordinal) => {
-      if (ordinal > queue.maxOffset) gap ??= queue;
       if (clean) queue.rebuilt = true;
       else rebuildFrom(queues, queue, ordinal);
+      if (ordinal > queue.maxOffset) gap ??= queue;
     };
     const total = files.at(-1)!.end - files[from]!.base;
     return scanLog(

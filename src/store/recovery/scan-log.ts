@@ -102,7 +102,7 @@ export function scanLog(
         result.damage = `the record says that it lies at ${record.physicalOffset}`;
         return result;
       }
-      if (tornTail && holdsZero(window, record) && !soundFollows(file, position + record.totalSize, verify)) {
+      if (tornTail && holdsZero(window, record) && !soundFollows(files, f, position + record.totalSize, verify)) {
         result.end = file.base + position;
         result.damage = 'the last record has zeros in its topic or properties: it was written in part';
         return result;
@@ -126,13 +126,16 @@ function holdsZero(bytes: Uint8Array, record: RecordView): boolean {
   return false;
 }
 
-/** Whether a sound record or the file's filler stands at a place of a file. */
-function soundFollows(file: SegmentFile, position: number, verify: Verify): boolean {
+/** Whether a sound record stands at a place of a file, or behind the filler there, at the start of the next one. */
+function soundFollows(files: readonly SegmentFile[], index: number, position: number, verify: Verify): boolean {
+  const file = files[index];
+  if (file === undefined) return false;
   const head = new Uint8Array(8);
   if (file.handle().readSync(head, 0, 8, position) < 8) return false;
   const view = viewOf(head);
   const size = view.getInt32(0);
-  if (view.getInt32(4) === MAGIC_BLANK) return size === file.size - position;
+  if (view.getInt32(4) === MAGIC_BLANK)
+    return size === file.size - position && soundFollows(files, index + 1, 0, verify);
   if (size < 8 || size > file.size - position) return false;
   const bytes = new Uint8Array(size);
   file.handle().readSync(bytes, 0, size, position);
