@@ -55,6 +55,13 @@ export interface BrokerConfig {
   timerWheelEnable: boolean;
   storeReplyMessageEnable: boolean;
   startAcceptSendRequestTimeStamp: number;
+  /** Ms between two registrations with the name servers, and how long one may take. */
+  registerNameServerPeriod: number;
+  registerBrokerTimeoutMills: number;
+  /** False: a registration is sent only if a name server holds another version. */
+  forceRegister: boolean;
+  /** True: a new topic is registered alone (code 217) instead of with the broker. */
+  enableSingleTopicRegister: boolean;
   /**
    * What a group that has no offset yet is told of a young queue (minimum 0, first message recent). True: offset 0, as RocketMQ does,
    * so that even "from last" begins at the first message. False: "not found", and the client's own rule decides.
@@ -106,6 +113,10 @@ export function defaultBrokerConfig(): BrokerConfig {
     timerWheelEnable: true,
     storeReplyMessageEnable: true,
     startAcceptSendRequestTimeStamp: 0,
+    registerNameServerPeriod: 30_000,
+    registerBrokerTimeoutMills: 24_000,
+    forceRegister: true,
+    enableSingleTopicRegister: false,
     gantryYoungQueueFromZero: true,
   };
 }

@@ -2,6 +2,7 @@
 // the order that the rules of the engine ask for: primary tables are loaded before a request can change them, and on the way out
 // clients are sent elsewhere first and offsets are saved after the messages that they speak of. RocketMQ: BrokerController.
 
+import type { Settings } from '../common/config/index.ts';
 import {
   type Clock,
   errorText,
@@ -19,14 +20,19 @@ import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
+import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
+import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
+import { TopicConfigManager } from './topic/topic-config-manager.ts';
 
 export interface BrokerOptions {
   /** Completed with RocketMQ's defaults. `brokerIP1` must be a literal IP address; it is what clients are told to dial. */
   config?: Partial<BrokerConfig>;
+  /** The settings that `config` was filled from; a change at run time is checked and saved by them. */
+  settings?: Settings;
   /** Completed with RocketMQ's defaults. */
   storeConfig: Partial<MessageStoreConfig> & Pick<MessageStoreConfig, 'storePathRootDir'>;
   /** `a:1;b:2`; empty: the broker is known to no name server. */
@@ -50,6 +56,8 @@ export interface BrokerDependencies {
   processId?: number;
 }
 
+/** How long a stop waits for requests in flight. */
+const STOP_GRACE_MS = 1500;
 /** RocketMQ: the distance of the second port. */
 const VIP_PORT_OFFSET = 2;
 
@@ -105,6 +113,7 @@ export class Broker {
       // A port of 0 is known only when it is taken, and the address is part of every record.
       const early = config.listenPort === 0 ? await server.listen(host, 0) : undefined;
       const port = early ?? config.listenPort;
+      checkTables(`${options.storeConfig.storePathRootDir}/config`, config, fs, clock);
       const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger });
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
@@ -117,6 +126,7 @@ export class Broker {
         logger,
         store,
         storeHost: hostField(config.brokerIP1, advertisedPort),
+        ...(options.settings === undefined ? {} : { settings: options.settings }),
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
@@ -133,7 +143,11 @@ export class Broker {
           },
           topics: context.topics,
           nameServers: options.namesrvAddrs ?? '',
-          permission: () => config.brokerPermission,
+          permission: () => context.config.brokerPermission,
+          periodMs: config.registerNameServerPeriod,
+          requestTimeoutMs: config.registerBrokerTimeoutMills,
+          forceRegister: config.forceRegister,
+          singleTopicRegister: config.enableSingleTopicRegister,
           onOrderTopics: (topics) => context.topics.updateOrderTopics(topics),
         },
         { clock, logger, connect: (address) => client.connect(address) },
@@ -183,7 +197,7 @@ export class Broker {
     const { context } = this;
     await this.registration.stop();
     this.#hold.stop();
-    await this.#server.close();
+    await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();
     await context.store.close();
     context.schedule.close();
@@ -225,4 +239,18 @@ export class Broker {
       this.context.logger.warn(`${errorText(error)}; only clients with vipChannelEnabled=true need that port`);
     }
   }
+}
+
+/**
+ * Reads the primary tables once before the store is touched, so that a damaged file refuses the start with nothing changed.
+ * @throws GantryError CONFIG_FILE.
+ */
+function checkTables(folder: string, config: BrokerConfig, fs: FileSystem, clock: Clock): void {
+  const environment = { fs, clock, logger: silentLogger, folder };
+  const tables = [
+    new TopicConfigManager(environment, config, () => {}),
+    new SubscriptionGroupManager(environment, config),
+    new ConsumerOffsetManager(environment, config),
+  ];
+  for (const table of tables) table.check();
 }

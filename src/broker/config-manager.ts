@@ -66,18 +66,9 @@ export abstract class ConfigManager {
    */
   load(): ConfigSource {
     const { fs, logger } = this.environment;
-    const backup = `${this.path}.bak`;
-    const main = this.#read(this.path);
+    const { main, second, backup } = this.#readBoth();
     if (main.outcome === 'read') return 'file';
-    const second = this.#read(backup);
-    if (second.outcome === 'absent' && main.outcome === 'absent') return 'defaults';
-    if (second.outcome !== 'read') {
-      throw new GantryError(
-        'CONFIG_FILE',
-        `${this.path} ${main.reason} and ${backup} ${second.reason}: nothing is started from an empty table. ` +
-          'Restore one of the two from a copy, or remove both to begin with defaults',
-      );
-    }
+    if (second.outcome !== 'read') return 'defaults';
     logger.warn(`${this.path} ${main.reason}: ${backup} is used instead`, { file: this.path });
     if (main.outcome === 'bad') {
       if (main.length === 0) fs.remove(this.path);
@@ -86,6 +77,25 @@ export abstract class ConfigManager {
     // The backup stays as it is: with no file in place, a save does not touch it.
     saveDurably(fs, this.path, second.bytes);
     return 'backup';
+  }
+
+  /** Reads as `load` does and changes nothing on disk. @throws GantryError CONFIG_FILE, as `load`. */
+  check(): void {
+    this.#readBoth();
+  }
+
+  #readBoth(): { main: ReadOutcome; second: ReadOutcome; backup: string } {
+    const backup = `${this.path}.bak`;
+    const main = this.#read(this.path);
+    const second: ReadOutcome = main.outcome === 'read' ? main : this.#read(backup);
+    if (second.outcome !== 'read' && (second.outcome !== 'absent' || main.outcome !== 'absent')) {
+      throw new GantryError(
+        'CONFIG_FILE',
+        `${this.path} ${main.reason} and ${backup} ${second.reason}: nothing is started from an empty table. ` +
+          'Restore one of the two from a copy, or remove both to begin with defaults',
+      );
+    }
+    return { main, second, backup };
   }
 
   /** Saves the table; it is durable on return. @throws GantryError IO or DISK_FULL; the change is then kept for the next save. */

@@ -55,7 +55,7 @@ function parentOf(path: string): string {
  * RocketMQ: renames the old file first and writes in place afterwards, so that between the two only `.bak` exists.
  */
 export function saveDurably(fs: FileSystem, path: string, content: Uint8Array | string): void {
-  const folder = path.slice(0, path.lastIndexOf('/'));
+  const folder = parentOf(path);
   const fresh = `${path}.tmp`;
   writeWhole(fs, fresh, content, true);
   if (fs.stat(path) !== undefined) fs.rename(path, `${path}.bak`);

@@ -36,7 +36,7 @@ export function hostText(host: Uint8Array): string {
 export function hostField(ip: string, port: number): Uint8Array {
   const plain = ip.toLowerCase().startsWith('::ffff:') && ip.includes('.') ? ip.slice(7) : ip;
   const v4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(plain);
-  if (v4 !== null && v4.slice(1).every((part) => Number(part) <= 255)) {
+  if (v4?.slice(1).every((part) => Number(part) <= 255)) {
     const host = new Uint8Array(8);
     for (let i = 0; i < 4; i++) host[i] = Number(v4[i + 1]);
     viewOf(host).setInt32(4, port);

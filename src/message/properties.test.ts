@@ -35,7 +35,9 @@ test('pairs without name or value are dropped, and the last duplicate wins', () 
 });
 
 test('the table over bytes and the functions over maps agree', () => {
-  const word = fc.string({ unit: 'grapheme', maxLength: 8 }).filter((s) => !/[\u0001\u0002]/.test(s));
+  const word = fc
+    .string({ unit: 'grapheme', maxLength: 8 })
+    .filter((s) => !s.includes('\u0001') && !s.includes('\u0002'));
   fc.assert(
     fc.property(fc.array(fc.tuple(word, word), { maxLength: 120 }), word, (pairs, value) => {
       const text = pairs.map(([name, v]) => `${name}\u0001${v}\u0002`).join('');

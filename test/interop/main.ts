@@ -43,6 +43,7 @@ async function main(): Promise<number> {
   let failed = 0;
   try {
     const needs = new Set<Need>(chosen.flatMap((suite) => suite.needs));
+    if (values.system === 'java') needs.add('java');
     const tools = prepareTools(needs, print);
     const ports = new Ports();
     for (const suite of chosen) {

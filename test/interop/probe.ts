@@ -1,7 +1,7 @@
-// One request, one answer, over the remoting protocol: enough to ask a name server or a broker whether it is ready, without
-// the client that is itself under test. Frame: length, header length (type JSON in the top byte), header, body.
+// Requests and answers over the remoting protocol: enough to ask a name server or a broker whether it is ready, or to see how it
+// treats a connection, without the client that is itself under test. Frame: length, header length (type JSON in the top byte), header, body.
 
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 
 /** A decoded answer. */
 export interface Answer {
@@ -11,34 +11,80 @@ export interface Answer {
   body: Buffer;
 }
 
-/** Sends one request to `addr` and waits for its answer. Rejects when the connection fails, ends, or stays silent. */
+/** A connection with any number of requests in flight. */
+export class RawConnection {
+  readonly #socket: Socket;
+  readonly #waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: Error) => void }>();
+  #received: Buffer = Buffer.alloc(0);
+  #opaque = 0;
+  #failure: Error | undefined;
+  /** Answers to requests that had been answered before, or that nobody sent. */
+  unexpected = 0;
+
+  constructor(addr: string) {
+    const [host, port] = splitAddress(addr);
+    this.#socket = connect({ host, port, noDelay: true });
+    this.#socket.once('error', (error) => this.#fail(error));
+    this.#socket.once('close', () => this.#fail(new Error(`${addr} closed the connection`)));
+    this.#socket.on('timeout', () => this.#fail(new Error(`${addr} stays silent`)));
+    this.#socket.on('data', (chunk) => this.#data(chunk));
+  }
+
+  /** Sends a request; its answer. Rejects when the connection fails, ends, or stays silent for `limitMs`. */
+  async request(
+    code: number,
+    fields: Record<string, string> = {},
+    body: Buffer = Buffer.alloc(0),
+    limitMs = 10_000,
+  ): Promise<Answer> {
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#socket.setTimeout(limitMs);
+    const opaque = ++this.#opaque;
+    this.#socket.write(encode(code, opaque, fields, body));
+    return await new Promise((resolve, reject) => this.#waiting.set(opaque, { resolve, reject }));
+  }
+
+  close(): void {
+    this.#socket.removeAllListeners('close');
+    this.#socket.destroy();
+  }
+
+  #data(chunk: Buffer): void {
+    let bytes = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
+    while (bytes.length >= 4 && bytes.length >= 4 + bytes.readInt32BE(0)) {
+      const end = 4 + bytes.readInt32BE(0);
+      const { opaque, answer } = decode(bytes.subarray(0, end));
+      const waiting = this.#waiting.get(opaque);
+      if (waiting === undefined) this.unexpected++;
+      this.#waiting.delete(opaque);
+      waiting?.resolve(answer);
+      bytes = bytes.subarray(end);
+    }
+    this.#received = bytes;
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    this.close();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+/** Sends one request to `addr` and waits for its answer, on a connection of its own. */
 export async function call(
   addr: string,
   code: number,
   fields: Record<string, string> = {},
-  body: Buffer = Buffer.alloc(0),
-  limitMs = 10_000,
+  body?: Buffer,
+  limitMs?: number,
 ): Promise<Answer> {
-  const [host, port] = splitAddress(addr);
-  return await new Promise((resolve, reject) => {
-    const socket = connect({ host, port });
-    let received = Buffer.alloc(0);
-    const fail = (error: Error) => {
-      socket.destroy();
-      reject(error);
-    };
-    socket.setTimeout(limitMs, () => fail(new Error(`${addr} did not answer code ${code}`)));
-    socket.once('error', fail);
-    socket.once('close', () => fail(new Error(`${addr} closed the connection`)));
-    socket.once('connect', () => socket.write(encode(code, fields, body)));
-    socket.on('data', (chunk) => {
-      received = Buffer.concat([received, chunk]);
-      if (received.length < 4 || received.length < 4 + received.readInt32BE(0)) return;
-      socket.removeAllListeners('close');
-      socket.destroy();
-      resolve(decode(received));
-    });
-  });
+  const connection = new RawConnection(addr);
+  try {
+    return await connection.request(code, fields, body, limitMs);
+  } finally {
+    connection.close();
+  }
 }
 
 /** Host and port of `host:port`. */
@@ -47,13 +93,13 @@ export function splitAddress(addr: string): [string, number] {
   return [addr.slice(0, colon), Number(addr.slice(colon + 1))];
 }
 
-function encode(code: number, fields: Record<string, string>, body: Buffer): Buffer {
+function encode(code: number, opaque: number, fields: Record<string, string>, body: Buffer): Buffer {
   const header = Buffer.from(
     JSON.stringify({
       code,
       language: 'JAVA',
       version: 513,
-      opaque: 1,
+      opaque,
       flag: 0,
       serializeTypeCurrentRPC: 'JSON',
       extFields: fields,
@@ -65,15 +111,17 @@ function encode(code: number, fields: Record<string, string>, body: Buffer): Buf
   return Buffer.concat([head, header, body]);
 }
 
-function decode(frame: Buffer): Answer {
+function decode(frame: Buffer): { opaque: number; answer: Answer } {
   const headerLength = frame.readInt32BE(4) & 0xffffff;
   const header = JSON.parse(frame.toString('utf8', 8, 8 + headerLength)) as {
     code: number;
+    opaque: number;
     remark?: string;
     extFields?: Record<string, string>;
   };
   const body = frame.subarray(8 + headerLength, 4 + frame.readInt32BE(0));
-  return { code: header.code, remark: header.remark, fields: header.extFields ?? {}, body };
+  const answer = { code: header.code, remark: header.remark, fields: header.extFields ?? {}, body };
+  return { opaque: header.opaque, answer };
 }
 
 /** The brokers that a name server knows: name to address of the master. */

@@ -17,11 +17,11 @@ export interface Scenario {
   run(env: Env): Promise<void>;
 }
 
-/** Scenarios that belong together. With `shared`, one broker of the system under test serves all of them. */
+/** Scenarios that belong together. Unless `shared` is none, one broker of the system under test serves all of them. */
 export interface Suite {
   name: string;
   needs: readonly Need[];
-  shared: boolean;
+  shared: 'none' | 'small files' | 'default files';
   scenarios: readonly Scenario[];
 }
 
@@ -155,10 +155,13 @@ export async function runSuite(suite: Suite, options: RunOptions): Promise<Suite
   const suiteEnv = new Env({ ...options, dir: base });
   let shared: RunningBroker | undefined;
   try {
-    if (suite.shared) {
+    if (suite.shared !== 'none') {
       const began = performance.now();
       try {
-        shared = await suiteEnv.startBroker(options.sutKind, { smallFiles: true });
+        shared = await suiteEnv.startBroker(
+          options.sutKind,
+          suite.shared === 'small files' ? { smallFiles: true } : { plain: true },
+        );
       } catch (error) {
         record('start', began, errorText(error));
         return result;

@@ -54,20 +54,20 @@ export const BROKER_SETTINGS: SettingTable = {
     moot('brokerConfigPath', 'text', null, '', 'Java: path of this file, which Java notes itself.'),
 
     // Registration.
-    later('registerNameServerPeriod', 'int', 30_000, 'ms', 'Time between two registrations, from 10 s to 60 s.', {
+    honoured('registerNameServerPeriod', 'int', 30_000, 'ms', 'Time between two registrations, from 10 s to 60 s.', {
       min: 1,
     }),
-    later('registerBrokerTimeoutMills', 'int', 24_000, 'ms', 'How long a registration waits for the name server.', {
+    honoured('registerBrokerTimeoutMills', 'int', 24_000, 'ms', 'How long a registration waits for the name server.', {
       min: 1,
     }),
-    later('forceRegister', 'bool', true, '', 'Whether a registration is sent although nothing changed; here always.'),
+    honoured('forceRegister', 'bool', true, '', 'Whether a registration is sent although nothing changed.'),
     later('compressedRegister', 'bool', false, '', 'Whether registrations are compressed.'),
     later('compatibleWithOldNameSrv', 'bool', true, '', 'Whether name servers before 5.0 are spoken to.'),
     later('updateNameServerAddrPeriod', 'int', 120_000, 'ms', 'Time between two looks for other name servers.'),
     later('brokerHeartbeatInterval', 'int', 1000, 'ms', 'Time between two heartbeats to the name server.'),
     later('sendHeartbeatTimeoutMillis', 'int', 1000, 'ms', 'How long such a heartbeat waits.'),
     later('brokerNotActiveTimeoutMillis', 'long', 10_000, 'ms', 'Silence after which a name server drops the broker.'),
-    later('enableSingleTopicRegister', 'bool', false, '', 'Whether a new topic is registered alone.'),
+    honoured('enableSingleTopicRegister', 'bool', false, '', 'Whether a new topic is registered alone.'),
     later('enableSplitRegistration', 'bool', false, '', 'Whether registrations are sent in parts.'),
     later('splitRegistrationSize', 'int', 800, 'topics', 'Topics of one part.'),
     honoured('enableSplitMetadata', 'bool', true, '', 'Hand topics to replicas in parts.', { live: true }),

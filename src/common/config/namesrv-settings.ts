@@ -59,7 +59,7 @@ export const NAMESRV_SETTINGS: SettingTable = {
     }),
     later('clusterTest', 'bool', false, '', 'Whether routes come from another environment, too.'),
     later('productEnvName', 'text', 'center', '', 'Name of that environment.'),
-    later('configStorePath', 'text', null, '', 'Where changes to these settings are saved.'),
+    honoured('configStorePath', 'text', null, '', 'Where changes to these settings are saved.'),
     honoured(
       'configBlackList',
       'text',

@@ -22,7 +22,7 @@ function range(to: number): number[] {
 export const go: Suite = {
   name: 'go',
   needs: ['go', 'java'],
-  shared: true,
+  shared: 'small files',
   scenarios: [
     {
       name: 'producer sync, async and batch; a Java pull finds all',

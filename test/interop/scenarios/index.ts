@@ -8,5 +8,15 @@ import { javaProducer } from './java-producer.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
 import { roundTrip } from './round-trip.ts';
+import { wire } from './wire.ts';
 
-export const suites: readonly Suite[] = [javaProducer, javaConsumer, javaAdmin, mqadmin, go, roundTrip, mixedCluster];
+export const suites: readonly Suite[] = [
+  wire,
+  javaProducer,
+  javaConsumer,
+  javaAdmin,
+  mqadmin,
+  go,
+  roundTrip,
+  mixedCluster,
+];

@@ -29,7 +29,7 @@ async function steps(
 export const javaAdmin: Suite = {
   name: 'java-admin',
   needs: ['java'],
-  shared: true,
+  shared: 'small files',
   scenarios: [
     {
       name: 'a created topic has its queues, its route and its configuration',

@@ -64,7 +64,7 @@ async function offsetsOf(
 export const javaConsumer: Suite = {
   name: 'java-consumer',
   needs: ['java'],
-  shared: true,
+  shared: 'small files',
   scenarios: [
     {
       name: 'push in cluster mode, each message once, and the next consumer goes on',

@@ -27,7 +27,7 @@ function upTo(count: number): number[] {
 export const javaProducer: Suite = {
   name: 'java-producer',
   needs: ['java'],
-  shared: true,
+  shared: 'small files',
   scenarios: [
     {
       name: 'sync with tags, keys and unicode, to a topic that did not exist',

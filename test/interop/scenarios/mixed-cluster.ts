@@ -65,7 +65,7 @@ async function together(env: Env, namesrvKind: SystemKind): Promise<void> {
 export const mixedCluster: Suite = {
   name: 'mixed-cluster',
   needs: ['java'],
-  shared: false,
+  shared: 'none',
   scenarios: [
     { name: "both brokers at Gantry's name server", run: async (env) => await together(env, env.sutKind) },
     { name: "both brokers at Java's name server", run: async (env) => await together(env, 'java') },

@@ -11,7 +11,7 @@ const GROUP = 'G-Mqadmin';
 export const mqadmin: Suite = {
   name: 'mqadmin',
   needs: ['java'],
-  shared: true,
+  shared: 'small files',
   scenarios: [
     {
       name: 'updateTopic, topicList, topicRoute, topicStatus',

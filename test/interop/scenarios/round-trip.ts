@@ -229,7 +229,7 @@ async function killAndOpen(
 export const roundTrip: Suite = {
   name: 'round-trip',
   needs: ['java'],
-  shared: false,
+  shared: 'none',
   scenarios: [
     {
       name: 'Java writes, Gantry appends, Java reads',
