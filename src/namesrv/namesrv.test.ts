@@ -18,7 +18,7 @@ import {
 } from '../remoting/index.ts';
 import { NameServer, type NameServerOptions } from './index.ts';
 
-const FIXTURES = new URL('../../../../test/fixtures/namesrv-frames/', import.meta.url);
+const FIXTURES = 'test/fixtures/namesrv-frames/';
 
 interface Recorded {
   link: string;
@@ -145,7 +145,7 @@ async function withNameServer(
 }
 
 function recorded(name: string): Recorded[] {
-  const text = readFileSync(new URL(`${name}.jsonl`, FIXTURES), 'utf8');
+  const text = readFileSync(`${FIXTURES}${name}.jsonl`, 'utf8');
   return text
     .trimEnd()
     .split('\n')

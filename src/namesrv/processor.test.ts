@@ -26,7 +26,7 @@ interface Row {
   answer: Answer;
 }
 
-const FIXTURES = new URL('../../../../test/fixtures/namesrv-frames/', import.meta.url);
+const FIXTURES = 'test/fixtures/namesrv-frames/';
 
 class FakeChannel implements Channel {
   static #next = 1;
@@ -176,7 +176,7 @@ function sorted(value: unknown): unknown {
 
 /** Sends the requests of a fixture one after the other, and compares; how many there were. */
 function compareAll(file: string, { ask: send, logger }: Harness, differences: typeof DIFFERENT): number {
-  const rows = JSON.parse(readFileSync(new URL(file, FIXTURES), 'utf8')) as Row[];
+  const rows = JSON.parse(readFileSync(`${FIXTURES}${file}`, 'utf8')) as Row[];
   const unused = new Set(Object.keys(differences));
   for (const { name, request, answer } of rows) {
     const ours = send(request);

@@ -11,7 +11,15 @@ import { defaultStoreConfig } from '../store/index.ts';
 const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/src\/tools$/, '');
 
 /** Read by the command line itself; the last one is settled by the checks of the tables. */
-const OWN = ['namesrvAddr', 'gantryAdvertisedPort', 'bindAddress', 'listenPort', 'kvConfigPath', 'brokerRole'];
+const OWN = [
+  'configStorePath',
+  'namesrvAddr',
+  'gantryAdvertisedPort',
+  'bindAddress',
+  'listenPort',
+  'kvConfigPath',
+  'brokerRole',
+];
 
 function honoured(tables: readonly SettingTable[]): Map<string, Setting> {
   const settings = tables.flatMap((table) => table.settings).filter((setting) => setting.state === 'honoured');

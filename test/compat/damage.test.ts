@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GantryError } from '../../src/common/index.ts';
 import type { MemoryFileSystem } from '../../src/io/memory-file-system.ts';
-import { applyEdits, type GoldenMessage, goldenDamage, goldenManifest, packed, sha256 } from './golden.ts';
+import { applyEdits, goldenDamage, goldenManifest, packed, sha256 } from './golden.ts';
 import { candidates, goldenDisk, type Opened, openIndex, openStore, ROOT, read } from './open-store.ts';
 import { assertArrivedAt, assertUnits, type Comparison } from './outcome.ts';
 
@@ -20,8 +20,6 @@ interface Case {
   compareWith?: 'damaged' | 'undamaged';
   /** What the one warning about the log says; undefined: the log is sound. */
   cut?: RegExp;
-  /** Messages whose keys cannot be known any more. */
-  keyless?: (message: GoldenMessage) => boolean;
   /** More to check while the store is open. */
   check?: (opened: Opened) => Promise<void>;
 }
@@ -68,7 +66,7 @@ function damagedDisk(name: string): MemoryFileSystem {
   return fs;
 }
 
-for (const { name, comparison, compareWith, cut, keyless, check } of CASES) {
+for (const { name, comparison, compareWith, cut, check } of CASES) {
   test(`damage ${name}: arrives where Java arrived, or loses less`, async () => {
     const damage = goldenDamage(name);
     assert.equal(damage.javaAfterLoad.ok, true);
@@ -90,7 +88,7 @@ for (const { name, comparison, compareWith, cut, keyless, check } of CASES) {
     }
     await opened.store.close();
     assertUnits(opened, java.queues, comparison);
-    await assertKeys(fs, java.minPhyOffset, java.maxPhyOffset, keyless ?? (() => false));
+    await assertKeys(fs, java.minPhyOffset, java.maxPhyOffset);
 
     // It stays as it is: nothing that was cut comes back.
     const again = await openStore(fs, manifest.brokerConf);
@@ -112,17 +110,12 @@ function assertKeptAside(fs: MemoryFileSystem, damagedLog: Map<string, Uint8Arra
 }
 
 /** Every message that is left is found by each of its keys, and none that is gone. */
-async function assertKeys(
-  fs: MemoryFileSystem,
-  minimum: number,
-  end: number,
-  keyless: (message: GoldenMessage) => boolean,
-): Promise<void> {
+async function assertKeys(fs: MemoryFileSystem, minimum: number, end: number): Promise<void> {
   const index = openIndex(fs, manifest.brokerConf);
   for (const message of manifest.messages) {
     const there = message.physicalOffset >= minimum && message.physicalOffset < end;
     for (const key of [message.uniqKey, ...(message.keys ?? '').split(' ')]) {
-      if (key === null || key === '' || keyless(message)) continue;
+      if (key === null || key === '') continue;
       const found = await candidates(index, message.topic, key, 0, Number.MAX_SAFE_INTEGER, 'K');
       const note = `${message.topic} ${key} at ${message.physicalOffset}`;
       if (there) assert.ok(found.includes(message.physicalOffset), `${note} is not found`);
