@@ -83,6 +83,7 @@ function loadgenFigures(report: LoadgenReport): LoadFigures {
   const errors = Object.entries(report.errors ?? {}).map(([code, { count }]) => [code, count] as const);
   return {
     messages: report.messages,
+    accepted: 0,
     seconds: report.seconds,
     perSecond: report.messages_per_s,
     p50Ms: report.latency_ms.p50,

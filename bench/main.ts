@@ -12,9 +12,9 @@ import { JavaSystem } from '../test/interop/java-system.ts';
 import { Ports } from '../test/interop/ports.ts';
 import type { RunningBroker, System, SystemKind } from '../test/interop/system.ts';
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
-import { firstAcceptedSend } from './first-send.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
+import { firstAcceptedSend } from './requests.ts';
 import { type Effort, type Figures, type Workload, workloads } from './workloads.ts';
 
 const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]

@@ -152,6 +152,7 @@ export async function pullLoad(options: PullOptions): Promise<LoadFigures> {
   }
   return {
     messages,
+    accepted: 0,
     seconds,
     perSecond: messages / seconds,
     p50Ms: latency.quantile(0.5),

@@ -28,6 +28,8 @@ export interface SendOptions {
 /** What a run measured. */
 export interface LoadFigures {
   messages: number;
+  /** All that the broker accepted, warm-up and the last window included; 0 if that is not known. */
+  accepted: number;
   seconds: number;
   perSecond: number;
   p50Ms: number;
@@ -69,6 +71,7 @@ class Run {
   readonly latency = new Histogram();
   readonly errors: Record<string, number> = {};
   messages = 0;
+  accepted = 0;
   measuring = false;
   stopping = false;
   sequence = 0;
@@ -115,6 +118,7 @@ class Sender {
     const slot = this.#scanner.slot;
     const run = this.#run;
     if (this.#scanner.code === 0) {
+      run.accepted++;
       if (run.measuring) {
         run.messages++;
         run.latency.add(this.#chunkTime - this.#sentAt[slot]!);
@@ -209,6 +213,7 @@ export async function sendLoad(options: SendOptions): Promise<LoadFigures> {
   await drained;
   return {
     messages: run.messages,
+    accepted: run.accepted,
     seconds,
     perSecond: run.messages / seconds,
     p50Ms: run.latency.quantile(0.5),

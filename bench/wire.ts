@@ -59,12 +59,6 @@ export function fillDecimal(bytes: Uint8Array, hole: Hole, value: number): void 
   }
 }
 
-/** What a frame says: set by `ResponseScanner.scan`. */
-export interface Scanned {
-  code: number;
-  slot: number;
-}
-
 const OPAQUE_KEY = Buffer.from('"opaque":');
 const CODE_KEY = Buffer.from('"code":');
 

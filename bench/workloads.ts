@@ -2,8 +2,8 @@
 // workload, every round, one broker after the other.
 
 import { type DrivenFigures, drive } from './drive.ts';
-import { createTopic } from './first-send.ts';
 import type { PullOptions } from './pull-load.ts';
+import { createTopic, storedMessages, untilDispatched } from './requests.ts';
 import type { SendOptions } from './send-load.ts';
 
 /** A broker that is measured. */
@@ -82,8 +82,18 @@ function sending(name: string, title: string, changes: Partial<SendOptions>, syn
     title,
     syncFlush,
     prepare: async (target) => await createTopic(target.addr, changes.topic ?? SEND.topic, SEND.queues),
-    run: async (target, effort) =>
-      sendFigures(await drive('send', sendOptions(target, effort, changes), effort.loadgen)),
+    async run(target, effort) {
+      const { addr } = target;
+      const topic = changes.topic ?? SEND.topic;
+      const before = await storedMessages(addr, topic, SEND.queues);
+      const driven = await drive('send', sendOptions(target, effort, changes), effort.loadgen);
+      const figures = sendFigures(driven);
+      if (driven.accepted > 0) {
+        // Also the proof that what was counted was stored.
+        figures['all dispatched after ms'] = await untilDispatched(addr, topic, SEND.queues, before + driven.accepted);
+      }
+      return figures;
+    },
   };
 }
 

@@ -7,3 +7,4 @@ export { javaHashUtf8, javaStringHash } from './java-hash.ts';
 export { CollectingLogger, type Logger, silentLogger } from './logger.ts';
 export { advance, type PhysicalOffset, physicalOffset, type QueueOffset, queueOffset } from './offsets.ts';
 export { type Random, SeededRandom, systemRandom } from './random.ts';
+export { SeldomWarning } from './seldom.ts';

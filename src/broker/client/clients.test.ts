@@ -9,8 +9,7 @@ import type { ClientChannelInfo, ConsumeBehaviour } from './consumer-group-info.
 import { ConsumerManager } from './consumer-manager.ts';
 import { readHeartbeat } from './heartbeat-data.ts';
 import { ProducerManager } from './producer-manager.ts';
-import { messageQueueOf } from './queue.test.support.ts';
-import { RebalanceLockManager } from './rebalance-lock-manager.ts';
+import { type MessageQueue, RebalanceLockManager } from './rebalance-lock-manager.ts';
 
 const CLUSTERING: ConsumeBehaviour = {
   consumeType: 'CONSUME_PASSIVELY',
@@ -37,6 +36,8 @@ class World {
 
 const subscription = (topic: string, expression = '*', version = 1): SubscriptionData =>
   buildSubscription(topic, expression, 'TAG', version);
+
+const messageQueueOf = (topic: string, queueId: number): MessageQueue => ({ brokerName: 'broker-a', queueId, topic });
 
 const notified = (channel: FakeChannel): number =>
   channel.sent.filter((one) => one.code === RequestCode.NOTIFY_CONSUMER_IDS_CHANGED).length;

@@ -14,15 +14,18 @@ import {
   errorText,
   javaHashUtf8,
   type Logger,
+  type QueueOffset,
   queueOffset,
   sameBytes,
 } from '../../common/index.ts';
 import { RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, UnitPut } from '../consume-queue/index.ts';
-import type { ArrivalListener } from '../message-store.ts';
 import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
 import { RecordProperties } from './record-properties.ts';
+
+/** Called in log order, once per dispatched record of a watched queue; must not throw. `maxOffset` is the queue's new exclusive maximum. */
+export type ArrivalListener = (topic: string, queueId: number, maxOffset: QueueOffset, tagsCode: number) => void;
 
 /** What dispatch needs of the index; hashes are complete (`topic#key`, absolute value). */
 export interface KeyIndex {

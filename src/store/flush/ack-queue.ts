@@ -29,8 +29,12 @@ class Fifo {
     return this.#items[this.#head];
   }
 
+  /** Adds at the end, or a few places before it where offsets would fall. */
   push(item: Waiter): void {
-    this.#items.push(item);
+    let at = this.#items.length;
+    while (at > this.#head && this.#items[at - 1]!.offset > item.offset) at--;
+    if (at === this.#items.length) this.#items.push(item);
+    else this.#items.splice(at, 0, item);
   }
 
   shift(): Waiter | undefined {

@@ -1,7 +1,8 @@
-// How long a person waits: from the start of the broker's process to the first message that it has accepted.
+// Single requests around a run: how long a person waits from the start of the broker's process to the first message that it has
+// accepted; topics; how much a topic holds, and when.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { call } from '../test/interop/probe.ts';
+import { call, maxOffset } from '../test/interop/probe.ts';
 import { Code } from './wire.ts';
 
 const LIMIT_MS = 60_000;
@@ -60,4 +61,25 @@ export async function createTopic(addr: string, topic: string, queues: number): 
     30_000,
   );
   if (answer.code !== 0) throw new Error(`topic ${topic} was not created: code ${answer.code} ${answer.remark ?? ''}`);
+}
+
+/** Messages behind the maximum offsets of a topic's queues. */
+export async function storedMessages(addr: string, topic: string, queues: number): Promise<number> {
+  let total = 0;
+  for (let queueId = 0; queueId < queues; queueId++) total += await maxOffset(addr, topic, queueId);
+  return total;
+}
+
+/** Waits until a topic holds `expected` messages; the ms that took. @throws if it holds more, or less for a minute. */
+export async function untilDispatched(addr: string, topic: string, queues: number, expected: number): Promise<number> {
+  const start = performance.now();
+  for (;;) {
+    const found = await storedMessages(addr, topic, queues);
+    const elapsed = performance.now() - start;
+    if (found === expected) return elapsed;
+    if (found > expected || elapsed > LIMIT_MS) {
+      throw new Error(`${topic} holds ${found} messages, and ${expected} were accepted`);
+    }
+    await delay(2);
+  }
 }
