@@ -163,8 +163,9 @@ export class Broker {
       registerProcessors(server, context);
       send.register(server);
       pull.register(server);
-      // One commit per turn, and its answers leave with the turn's output.
+      // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {
+        context.topics.saveWaiting();
         send.endTurn();
         store.endTurn();
       });

@@ -1,3 +1,4 @@
+export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener } from './dispatch/dispatcher.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export { GetMessageStatus, GetResult, getStatusName, type TagFilter } from './get.ts';

@@ -6,12 +6,12 @@ import { MemoryFileSystem, readWhole, writeWhole } from '../../io/index.ts';
 import type { StoredMessage } from '../../message/index.ts';
 import { parseJson } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
+import { parseDelayLevels } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
 import { applyDelayLevel, type InternalMessage, putInternal } from '../internal-put.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
-import { parseDelayLevels } from './delay-levels.ts';
 
 const FILE = '/store/config/delayOffset.json';
 

@@ -20,6 +20,7 @@ import {
   type MessageStore,
   PutMessageStatus,
   PutResult,
+  parseDelayLevels,
   putStatusName,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -29,7 +30,6 @@ import { copyOf, toPutRequest } from '../internal-put.ts';
 import { readDataVersion, readIntegerMap } from '../json-fields.ts';
 import { prettyJson } from '../pretty-json.ts';
 import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
-import { parseDelayLevels } from './delay-levels.ts';
 
 /** Ms until something that failed is tried again. */
 const RETRY_MS = 100;

@@ -1,6 +1,6 @@
 // The topics of this broker (config/topics.json): which exist, how many queues they have and who may use them. Primary data: a topic
 // that is lost here hides its messages, so every change is saved before it is answered. Topics that sends create on their own are
-// saved once at the end of the loop turn, so that a burst of new topics costs one save.
+// saved once at the end of the loop turn, before its messages are committed, so that a burst of new topics costs one save.
 //
 // RocketMQ: TopicConfigManager.
 
@@ -209,7 +209,12 @@ export class TopicConfigManager extends ConfigManager {
     this.markChanged();
   }
 
-  /** Takes effect now; saved and told to the name servers together with all others of this loop turn. */
+  /** Saves what sends have created and name servers have not been told of. To be called before the answers of a loop turn leave. */
+  saveWaiting(): void {
+    if (this.#waiting !== undefined) this.persistIfChanged();
+  }
+
+  /** Takes effect now; told to the name servers together with all others of this loop turn, and saved by then at the latest. */
   #putSoon(topic: TopicConfig): void {
     this.#put(topic);
     if (this.#waiting === undefined) {

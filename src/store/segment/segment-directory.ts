@@ -153,16 +153,15 @@ const ZERO_RUN_BYTES = 4 * 1024 * 1024;
  * broker from starting if the cut itself is cut short. The caller has closed or dropped what it caches.
  */
 export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[], offset: number): void {
-  let removed = false;
   while (files.length > 0 && files.at(-1)!.base >= offset) {
     const file = files.pop()!;
     file.close();
     fs.remove(file.path);
-    removed = true;
+    // One by one from the end: names may come back in any order after a power cut, and must not leave a gap.
+    fs.syncDirectory(folder);
   }
   const last = files.at(-1);
   if (last !== undefined && offset < last.end) zeroTail(last, offset - last.base);
-  if (removed) fs.syncDirectory(folder);
 }
 
 function zeroTail(file: SegmentFile, position: number): void {
