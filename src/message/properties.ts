@@ -47,6 +47,9 @@ export class PropertyTable {
   /** Insertion indexes in stored order, made by `write`. */
   #order = new Int32Array(32);
   #slot = new Int32Array(32);
+  /** The hashes that `#order` was made for. */
+  #sortedHash = new Int32Array(32);
+  #sortedCount = -1;
 
   /** Replaces the content by the pairs in `bytes[start, end)`; pairs that RocketMQ's reader drops (no or empty name or value) are dropped. */
   read(bytes: Uint8Array, start: number, end: number): void {
@@ -154,13 +157,35 @@ export class PropertyTable {
   /** Writes the stored text at `target[at...]` in Java's order; answers the position behind it. The target must have room for `bytes()`. */
   write(target: Uint8Array, at: number): number {
     const count = this.count;
+    this.#sort();
+    const order = this.#order;
+    const range = this.#range;
+    let p = at;
+    for (let i = 0; i < count; i++) {
+      const index = order[i]!;
+      const r = index * 4;
+      // Name, 0x01 and value lie side by side wherever they come from.
+      p = copy(this.#source[index]!, range[r]!, range[r + 3]!, target, p);
+      target[p++] = PAIR_END;
+    }
+    return p;
+  }
+
+  /** Sets `#order`. A producer's messages have the same names in the same order, and then it is there already. */
+  #sort(): void {
+    const count = this.count;
+    const hash = this.#hash;
+    const sorted = this.#sortedHash;
+    let same = count === this.#sortedCount;
+    for (let i = 0; same && i < count; i++) same = hash[i] === sorted[i];
+    if (same) return;
     let capacity = BROKER_CAPACITY;
     while (count > capacity * 0.75) capacity *= 2;
     const order = this.#order;
     const slot = this.#slot;
-    // Stable insertion sort by slot: a message has few properties, and clients send them in nearly the same order each time.
+    // A stable insertion sort by slot.
     for (let i = 0; i < count; i++) {
-      const s = spread(this.#hash[i]!) & (capacity - 1);
+      const s = spread(hash[i]!) & (capacity - 1);
       let j = i - 1;
       while (j >= 0 && slot[j]! > s) {
         slot[j + 1] = slot[j]!;
@@ -169,18 +194,9 @@ export class PropertyTable {
       }
       slot[j + 1] = s;
       order[j + 1] = i;
+      sorted[i] = hash[i]!;
     }
-    let p = at;
-    for (let i = 0; i < count; i++) {
-      const index = order[i]!;
-      const source = this.#source[index]!;
-      const r = index * 4;
-      p = copy(source, this.#range[r]!, this.#range[r + 1]!, target, p);
-      target[p++] = NAME_END;
-      p = copy(source, this.#range[r + 2]!, this.#range[r + 3]!, target, p);
-      target[p++] = PAIR_END;
-    }
-    return p;
+    this.#sortedCount = count;
   }
 
   #add(
@@ -245,6 +261,7 @@ export class PropertyTable {
     this.#range = grow(this.#range, size * 4);
     this.#order = grow(this.#order, size);
     this.#slot = grow(this.#slot, size);
+    this.#sortedHash = grow(this.#sortedHash, size);
   }
 
   #pair(name: Uint8Array, value: Uint8Array): Uint8Array {

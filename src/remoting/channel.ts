@@ -17,7 +17,7 @@ import type { Preamble } from './preamble.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
 
 /** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
-const COPY_LIMIT = 32 * 1024;
+export const COPY_LIMIT: number = 32 * 1024;
 /** Output beyond this is set aside as it is: growing a buffer further would copy it again. */
 const SEAL_BYTES = 256 * 1024;
 /** A peer that does not end its side after we ended ours is cut off after so long. */

@@ -8,7 +8,15 @@
 
 import type { GantryError } from '../../common/index.ts';
 import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
-import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode, SlabPool } from '../../remoting/index.ts';
+import {
+  type Channel,
+  COPY_LIMIT,
+  FrameWriter,
+  type Request,
+  RequestCode,
+  ResponseCode,
+  SlabPool,
+} from '../../remoting/index.ts';
 import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
@@ -275,7 +283,9 @@ export class PullMessageProcessor {
         pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
         writer.endFrame();
-        pull.channel.send(writer.take().bytes, 1);
+        const { bytes, slab } = writer.take();
+        pull.channel.send(bytes, 1);
+        if (bytes.length <= COPY_LIMIT) this.#slabs.give(slab);
       } else if (this.#result === result) {
         // This pull goes on with the result; others get one of their own.
         this.#result = new GetResult();

@@ -3,23 +3,57 @@
 // anew with what is true then; that is rare and may cost what it costs.
 
 import { viewOf } from '../../common/index.ts';
-import { type Channel, decodeFrame, FrameWriter, HeaderView, ResponseCode } from '../../remoting/index.ts';
+import {
+  type Channel,
+  COPY_LIMIT,
+  decodeFrame,
+  FrameWriter,
+  HeaderView,
+  ResponseCode,
+  SlabPool,
+} from '../../remoting/index.ts';
 import { type AckTarget, PutMessageStatus } from '../../store/index.ts';
 
-export class SendAcks implements AckTarget {
-  readonly channel: Channel;
-  readonly writer: FrameWriter = new FrameWriter();
+/** Bytes of output buffers kept for the next turns. */
+const KEPT_BYTES = 4 * 1024 * 1024;
+const KEPT_ACKS = 256;
 
+/** Makes SendAcks and takes them back when they have been sent. */
+export class SendAckPool {
+  readonly slabs: SlabPool = new SlabPool(KEPT_BYTES);
+  readonly #free: SendAcks[] = [];
+
+  take(channel: Channel): SendAcks {
+    const acks = this.#free.pop() ?? new SendAcks(this);
+    acks.channel = channel;
+    acks.count = 0;
+    return acks;
+  }
+
+  give(acks: SendAcks): void {
+    if (this.#free.length < KEPT_ACKS) this.#free.push(acks);
+  }
+}
+
+export class SendAcks implements AckTarget {
+  channel!: Channel;
+  readonly writer: FrameWriter;
   /** Answers in `writer`. */
   count = 0;
+  readonly #pool: SendAckPool;
 
-  constructor(channel: Channel) {
-    this.channel = channel;
+  constructor(pool: SendAckPool) {
+    this.#pool = pool;
+    this.writer = new FrameWriter(pool.slabs);
   }
 
   settle(status: PutMessageStatus, reason: string): void {
     if (status !== PutMessageStatus.PUT_OK) this.#rewrite(status, reason);
-    this.channel.send(this.writer.take().bytes, this.count);
+    const { bytes, slab } = this.writer.take();
+    this.channel.send(bytes, this.count);
+    // What is short was copied into the connection's own output.
+    if (bytes.length <= COPY_LIMIT) this.#pool.slabs.give(slab);
+    this.#pool.give(this);
   }
 
   #rewrite(status: PutMessageStatus, reason: string): void {

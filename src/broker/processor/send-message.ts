@@ -24,7 +24,8 @@ import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import type { HandlerRegistry } from './registry.ts';
-import { ackCode, SendAcks } from './send-acks.ts';
+import { ackCode, SendAckPool, type SendAcks } from './send-acks.ts';
+import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
 
 /** A topic as sends need it, found by its bytes. */
@@ -77,9 +78,8 @@ export class SendMessageProcessor {
   readonly #specialBytes = new Uint8Array(256);
   readonly #special: readonly NameBytes[];
 
-  /** Start of every answer's fields, up to the physical offset's sixteen digits. */
-  readonly #answerHead: Uint8Array;
-  readonly #answer = Buffer.alloc(1024);
+  readonly #answer: SendAnswer;
+  readonly #ackPool = new SendAckPool();
 
   /** Answers of this turn, by connection. */
   #acks: SendAcks | undefined;
@@ -97,11 +97,7 @@ export class SendMessageProcessor {
     this.#clusterPair = Buffer.from(`${PropertyName.CLUSTER}\u0001${config.brokerClusterName}`);
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
-    const idHead = createOffsetMessageId(context.storeHost, 0).slice(0, -16);
-    this.#answerHead = Buffer.from(
-      `"MSG_REGION":${JSON.stringify(config.regionId)},"TRACE_ON":"${config.traceOn}","msgId":"${idHead}`,
-    );
-    this.#answer.set(this.#answerHead);
+    this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
   }
 
   register(registry: HandlerRegistry): void {
@@ -416,29 +412,21 @@ export class SendMessageProcessor {
   // --- Answers
 
   #acknowledge(writer: FrameWriter, opaque: number, queueId: number, result: PutResult): void {
-    const bytes = this.#answer;
-    let at = hex64(bytes, this.#answerHead.length, result.wroteOffset);
-    at = text(bytes, at, '","queueId":"');
-    at = decimal(bytes, at, queueId);
-    at = text(bytes, at, '","queueOffset":"');
-    at = decimal(bytes, at, result.queueOffset);
-    const index = this.#table.find(this.#uniqKey);
-    const source = this.#table.sourceOf(index);
-    const start = this.#table.valueStart(index);
-    const end = this.#table.valueEnd(index);
-    writer.begin(ResponseCode.SUCCESS, opaque);
-    if (end - start <= 256 && isPlain(source, start, end)) {
-      at = text(bytes, at, '","transactionId":"');
-      for (let i = start; i < end; i++) bytes[at++] = source[i]!;
-      bytes[at++] = QUOTE;
-      writer.fieldText(bytes.subarray(0, at));
-    } else {
-      bytes[at++] = QUOTE;
-      writer.fieldText(bytes.subarray(0, at));
-      writer.field('transactionId', this.#table.valueText(index));
-    }
-    writer.endHeader();
-    writer.endFrame();
+    const table = this.#table;
+    const index = table.find(this.#uniqKey);
+    const id = table.sourceOf(index);
+    const start = table.valueStart(index);
+    const end = table.valueEnd(index);
+    if (this.#answer.write(writer, opaque, result.wroteOffset, queueId, result.queueOffset, id, start, end)) return;
+    const { config, storeHost } = this.#context;
+    writer.response(ResponseCode.SUCCESS, opaque, null, {
+      MSG_REGION: config.regionId,
+      TRACE_ON: config.traceOn,
+      msgId: createOffsetMessageId(storeHost, result.wroteOffset),
+      queueId,
+      queueOffset: result.queueOffset,
+      transactionId: table.valueText(index),
+    });
   }
 
   #writerOf(channel: Channel, waits: boolean): FrameWriter {
@@ -450,7 +438,7 @@ export class SendMessageProcessor {
     const turn = waits ? this.#turnWaiting : this.#turnAcks;
     let acks = turn.get(channel);
     if (acks === undefined) {
-      acks = new SendAcks(channel);
+      acks = this.#ackPool.take(channel);
       turn.set(channel, acks);
     }
     if (waits) this.#waitingAcks = acks;
@@ -551,47 +539,4 @@ function nameFault(name: string): SendTopic['fault'] {
     return { code: ResponseCode.NO_PERMISSION, remark: `Sending message to topic[${name}] is forbidden.` };
   }
   return undefined;
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const HEX = Buffer.from('0123456789ABCDEF');
-
-/** Writes sixteen upper-case hex digits. */
-function hex64(target: Uint8Array, at: number, value: number): number {
-  let high = Math.floor(value / 0x1_0000_0000);
-  let low = value - high * 0x1_0000_0000;
-  for (let i = 7; i >= 0; i--) {
-    target[at + i] = HEX[high & 15]!;
-    target[at + 8 + i] = HEX[low & 15]!;
-    high >>>= 4;
-    low = Math.floor(low / 16);
-  }
-  return at + 16;
-}
-
-function text(target: Uint8Array, at: number, ascii: string): number {
-  for (let i = 0; i < ascii.length; i++) target[at + i] = ascii.charCodeAt(i);
-  return at + ascii.length;
-}
-
-function decimal(target: Uint8Array, at: number, value: number): number {
-  let count = 1;
-  for (let limit = 10; value >= limit; limit *= 10) count++;
-  let rest = value;
-  for (let i = at + count - 1; i >= at; i--) {
-    const next = Math.floor(rest / 10);
-    target[i] = 0x30 + (rest - next * 10);
-    rest = next;
-  }
-  return at + count;
-}
-
-/** Whether bytes can stand in a JSON string as they are. */
-function isPlain(bytes: Uint8Array, start: number, end: number): boolean {
-  for (let i = start; i < end; i++) {
-    const byte = bytes[i]!;
-    if (byte < 0x20 || byte > 0x7e || byte === QUOTE || byte === BACKSLASH) return false;
-  }
-  return true;
 }

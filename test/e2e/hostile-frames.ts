@@ -1,0 +1,430 @@
+// Frames that no client would send: what Java clients sent once, with fields and bytes changed, and what was never anybody's. A seed
+// gives the same frames again. Names that are legal come from short lists, so that what a broker keeps of them stays small.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Random } from '../../src/common/index.ts';
+import { RequestCode } from '../../src/remoting/index.ts';
+import { binaryRequest, type Fields, frameOf, jsonRequest, ONEWAY, RESPONSE } from './wire-peer.ts';
+
+/** What the server owes a frame. */
+export type Due =
+  /** An answer with this frame's opaque. */
+  | 'answer'
+  /** Nothing: it is one-way, or an answer itself. */
+  | 'nothing'
+  /** An answer, nothing, or the end of the connection: its bytes were changed at random. */
+  | 'anything'
+  /** The end of the connection. */
+  | 'close';
+
+export interface HostileFrame {
+  bytes: Buffer;
+  opaque: number;
+  due: Due;
+  /** What it is, to find it again. */
+  kind: string;
+}
+
+interface Golden {
+  code: number;
+  ext: Fields;
+  body: Buffer;
+}
+
+const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/test\/e2e$/, '');
+
+/** All requests of the recorded scenarios. */
+function loadGolden(): Golden[] {
+  const golden: Golden[] = [];
+  for (const folder of ['json', 'binary']) {
+    for (const name of readdirSync(`${root}/test/fixtures/frames/${folder}`)) {
+      for (const line of readFileSync(`${root}/test/fixtures/frames/${folder}/${name}`, 'utf8').trim().split('\n')) {
+        const record = JSON.parse(line) as {
+          kind: string;
+          code: number;
+          bodyLength: number;
+          frame: string;
+          java: { extFields: Fields | null };
+        };
+        if (record.kind === 'response') continue;
+        const frame = Buffer.from(record.frame, 'base64');
+        golden.push({
+          code: record.code,
+          ext: record.java.extFields ?? {},
+          body: frame.subarray(frame.length - record.bodyLength),
+        });
+      }
+    }
+  }
+  return golden;
+}
+
+/** Not sent with what could be a legal wish: they would change for all what these runs look at. */
+const ONLY_BROKEN = new Set<number>([
+  RequestCode.UPDATE_BROKER_CONFIG,
+  RequestCode.UPDATE_NAMESRV_CONFIG,
+  RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+]);
+
+const LONG = 'x'.repeat(300);
+/** Values for any field. */
+const VALUES: readonly unknown[] = [
+  '',
+  ' ',
+  '0',
+  '1',
+  '-1',
+  '5',
+  '-5',
+  '32',
+  '77',
+  '1.5',
+  '2147483647',
+  '2147483648',
+  '-2147483648',
+  '-2147483649',
+  '4294967296',
+  '9007199254740993',
+  '9223372036854775807',
+  '9223372036854775808',
+  '-9223372036854775808',
+  '99999999999999999999999999',
+  '1e300',
+  '0x10',
+  '+7',
+  '007',
+  'NaN',
+  'Infinity',
+  'null',
+  'true',
+  'FALSE',
+  '٣',
+  'a\u0000b',
+  'a\u0001b\u0002',
+  '\u0001\u0002',
+  'KEYS\u0001a b c\u0002TAGS\u0001t\u0002',
+  'UNIQ_KEY\u0001\u0002DELAY\u000199\u0002',
+  'DELAY\u00013\u0002__LITE_TOPIC\u0001l\u0002',
+  'INNER_MULTI_DISPATCH\u0001%LMQ%a,b\u0002INNER_MULTI_QUEUE_OFFSET\u00011,2\u0002',
+  '_SYS_MSG_PRIORITY_\u00011.5\u0002',
+  '_SYS_MSG_PRIORITY_\u00011e400\u0002',
+  'INNER_NUM\u00013\u0002',
+  'TRAN_MSG\u0001true\u0002PGROUP\u0001g\u0002',
+  'TIMER_DELAY_MS\u0001-1\u0002',
+  '__CRC32#\u00010000000000\u0002',
+  'WAIT\u0001false\u0002',
+  '\u{1F600}\ud800',
+  'x'.repeat(127),
+  'x'.repeat(128),
+  'x'.repeat(256),
+  LONG,
+  `a\u0001${'y'.repeat(33_000)}\u0002`,
+  'z'.repeat(40_000),
+  '__proto__',
+  'constructor',
+  'toString',
+  '%RETRY%',
+  '%DLQ%',
+  '%RETRY%HostileGroup',
+  '%DLQ%HostileGroup',
+  'TBW102',
+  'SCHEDULE_TOPIC_XXXX',
+  'RMQ_SYS_TRANS_HALF_TOPIC',
+  'rmq_sys_wheel_timer',
+  'DefaultCluster',
+  'broker-a',
+  'HostileTopic',
+  'Hostile-2',
+  'HostileGroup',
+  '../../etc/passwd',
+  'a/b',
+  'SQL92',
+  'TAG',
+  'a || b || || ||',
+  '||||',
+  '{"a":',
+  '[[[[[[[[',
+  '{"$ref":"$"}',
+  '"',
+  '\\',
+  null,
+  true,
+  7,
+  -7,
+  1.5,
+  1e300,
+  [],
+  [1, [2, [3]]],
+  {},
+  { topic: 'HostileTopic', queueId: 1 },
+  { $ref: '@' },
+];
+
+const NAMES = [
+  ...'abcdefghijklmn',
+  'topic',
+  'queueId',
+  'consumerGroup',
+  'group',
+  'groupName',
+  'queueOffset',
+  'maxMsgNums',
+  'sysFlag',
+  'commitOffset',
+  'suspendTimeoutMillis',
+  'subVersion',
+  'subscription',
+  'expressionType',
+  'offset',
+  'delayLevel',
+  'timestamp',
+  'boundaryType',
+  'key',
+  'maxNum',
+  'beginTimestamp',
+  'endTimestamp',
+  'msgId',
+  'clientId',
+  'readQueueNums',
+  'writeQueueNums',
+  'perm',
+  'topicFilterType',
+  'attributes',
+  'brokerName',
+  'brokerAddr',
+  'brokerId',
+  'clusterName',
+  'bodyCrc32',
+  'compressed',
+  'namespace',
+  'value',
+  'a"b',
+  'a\nb',
+  'ключ',
+  '__proto__',
+  '',
+] as const;
+
+const CODES: readonly number[] = Object.values(RequestCode).filter((code) => !ONLY_BROKEN.has(code));
+const ODD_CODES = [0, -1, 1, 9, 4_444, 65_535, -32_768, 2_147_483_647, -2_147_483_648];
+
+const BODIES: readonly string[] = [
+  '',
+  '{',
+  '{}',
+  '[]',
+  'null',
+  '"x"',
+  '7',
+  '{"a":1e999}',
+  '{0:"a",{"topic":"T"}:1}',
+  '{"$ref":"$"}',
+  '{"clientID":"c","producerDataSet":[{"groupName":"HostileGroup"}],"consumerDataSet":[]}',
+  '{"clientID":1,"consumerDataSet":[{"groupName":"HostileGroup","subscriptionDataSet":[{"topic":"T","subString":7,"codeSet":["x"],"subVersion":1e300}]}]}',
+  '{"consumerDataSet":{"a":1}}',
+  '{"clientID":"c","consumerDataSet":[null,1,"x"]}',
+  '{"consumerGroup":"HostileGroup","clientId":"c","mqSet":[{"topic":"T","brokerName":"b","queueId":1.5},7,null]}',
+  '{"mqSet":[{"topic":{"a":1},"queueId":"x"}]}',
+  '{"groupName":"HostileGroup","retryQueueNums":2147483647}',
+  '{"groupName":"HostileGroup","retryMaxTimes":1e300}',
+  '{"topicConfigList":[{"topicName":"HostileTopic","readQueueNums":1e300}]}',
+  '{"topicConfigList":[{"topicName":"HostileTopic","readQueueNums":2147483647,"writeQueueNums":2147483647}]}',
+  `${'['.repeat(3_000)}`,
+  `${'{"a":'.repeat(300)}1${'}'.repeat(300)}`,
+  '\u0000\u0001\u0002',
+];
+
+/** One frame's worth of badness after another. */
+export class HostileFrames {
+  readonly #random: Random;
+  readonly #golden: readonly Golden[];
+  readonly #batch: Buffer;
+  #batchCut = 0;
+
+  constructor(random: Random) {
+    this.#random = random;
+    this.#golden = loadGolden().filter((each) => !ONLY_BROKEN.has(each.code));
+    this.#batch = this.#golden.find((each) => each.code === RequestCode.SEND_BATCH_MESSAGE)!.body;
+  }
+
+  /** `opaque` becomes the frame's; `closing` allows frames after which the connection is of no use. */
+  next(opaque: number, closing: boolean): HostileFrame {
+    const dice = this.#random.int(closing ? 100 : 90);
+    if (dice < 40) return this.#changedField(opaque);
+    if (dice < 55) return this.#randomHeader(opaque);
+    if (dice < 65) return this.#changedBody(opaque);
+    if (dice < 75) return this.#cutBatch(opaque);
+    if (dice < 80) return this.#oneway(opaque);
+    if (dice < 85) return this.#strayAnswer(opaque);
+    if (dice < 90) return this.#oddTypes(opaque);
+    if (dice < 96) return this.#changedBytes(opaque);
+    return this.#closing(opaque);
+  }
+
+  #pick<T>(list: readonly T[]): T {
+    return list[this.#random.int(list.length)]!;
+  }
+
+  #value(): unknown {
+    return this.#pick(VALUES);
+  }
+
+  /** Golden requests with 1 to 3 fields changed, left out or added. */
+  #changedFields(): Golden {
+    const { code, ext, body } = this.#pick(this.#golden);
+    const fields: Fields = { ...ext };
+    const names = Object.keys(fields);
+    for (let changes = 1 + this.#random.int(3); changes > 0; changes--) {
+      const name = names.length === 0 || this.#random.int(8) === 0 ? this.#pick(NAMES) : this.#pick(names);
+      if (this.#random.int(6) === 0) delete fields[name];
+      else Object.defineProperty(fields, name, { value: this.#value(), enumerable: true, configurable: true });
+    }
+    return { code, ext: shortHold(fields), body };
+  }
+
+  #encoded(code: number, opaque: number, ext: Fields, body: Buffer, kind: string, flag = 0): HostileFrame {
+    const binary = this.#random.int(4) === 0;
+    const bytes = binary
+      ? binaryRequest(code, opaque, ext, body, flag)
+      : jsonRequest(code, opaque, ext, body, flag);
+    const due = (flag & (ONEWAY | RESPONSE)) === 0 ? 'answer' : 'nothing';
+    return { bytes, opaque, due, kind: `${kind} ${code}${binary ? ' binary' : ''}` };
+  }
+
+  #changedField(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#changedFields();
+    return this.#encoded(code, opaque, ext, body, 'changed fields');
+  }
+
+  #randomHeader(opaque: number): HostileFrame {
+    const code = this.#random.int(5) === 0 ? this.#pick(ODD_CODES) : this.#pick(CODES);
+    const ext: Fields = {};
+    for (let left = this.#random.int(this.#random.int(20) === 0 ? 90 : 12); left > 0; left--) {
+      const name = this.#random.int(10) === 0 ? `n${left}` : this.#pick(NAMES);
+      Object.defineProperty(ext, name, { value: this.#value(), enumerable: true, configurable: true });
+    }
+    return this.#encoded(code, opaque, shortHold(ext), Buffer.from(this.#pick(BODIES)), 'random header');
+  }
+
+  #changedBody(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#pick(this.#golden);
+    let changed = Buffer.from(body);
+    switch (this.#random.int(5)) {
+      case 0:
+        changed = changed.subarray(0, this.#random.int(changed.length + 1));
+        break;
+      case 1:
+        changed = Buffer.concat([changed, this.#noise(1 + this.#random.int(200))]);
+        break;
+      case 2:
+        changed = this.#noise(this.#random.int(400));
+        break;
+      case 3:
+        changed = Buffer.from(this.#pick(BODIES));
+        break;
+      default:
+        for (let left = 1 + this.#random.int(4); left > 0 && changed.length > 0; left--) {
+          changed[this.#random.int(changed.length)] = this.#random.int(256);
+        }
+    }
+    return this.#encoded(code, opaque, shortHold({ ...ext }), changed, 'changed body');
+  }
+
+  /** A batch that ends at each of its bytes in turn, or whose lengths lie. */
+  #cutBatch(opaque: number): HostileFrame {
+    let body = Buffer.from(this.#batch.subarray(0, this.#batchCut++ % (this.#batch.length + 1)));
+    if (this.#random.int(3) === 0 && body.length >= 22) {
+      body.writeInt32BE(this.#pick([-1, 0, 1, 2_147_483_647, -2_147_483_648, body.length, 65_536]), this.#pick([0, 16]));
+    }
+    if (this.#random.int(200) === 0) {
+      body = Buffer.concat(Array.from({ length: 2_000 }, () => this.#batch));
+    }
+    const ext = {
+      ...{ a: 'P', b: this.#pick(['HostileTopic', 'Hostile-2']), c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000' },
+      ...{ h: '0', i: '', j: '0', k: 'false', m: this.#pick(['true', 'true', 'TRUE', 'false']) },
+    };
+    return this.#encoded(RequestCode.SEND_BATCH_MESSAGE, opaque, ext, body, 'cut batch');
+  }
+
+  #oneway(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#changedFields();
+    return this.#encoded(code, opaque, ext, body, 'one-way', ONEWAY);
+  }
+
+  /** An answer to what nobody asked, or to what somebody else was asked. */
+  #strayAnswer(opaque: number): HostileFrame {
+    const { ext, body } = this.#changedFields();
+    const asked = this.#pick([opaque, 0x4000_0001, 0x4000_0002, -1, 0]);
+    const frame = this.#encoded(this.#random.int(3), asked, ext, body, 'stray answer', RESPONSE | this.#random.int(4));
+    return { ...frame, opaque };
+  }
+
+  /** JSON that is legal and unlike what clients write: blanks, escaped keys, doubles, duplicate keys. */
+  #oddTypes(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#changedFields();
+    const fields = JSON.stringify(ext);
+    const text = this.#pick([
+      `\t{ "code" : ${code} , "opaque":${opaque}, "flag":0, "extFields" : ${fields} }\n`,
+      `{"code":"${code}","opaque":"${opaque}","flag":"0","extFields":${fields}}`,
+      `{"c\\u006fde":${code},"opaque":${opaque},"extFields":${fields}}`,
+      `{"code":1,"code":${code},"opaque":5,"opaque":${opaque},"flag":1,"flag":0,"extFields":{"topic":"x"},"extFields":${fields}}`,
+      `{"code":${code},"opaque":${opaque},"language":"KLINGON","version":99999,"extFields":${fields},"more":[{"a":[]}]}`,
+      `{"code":${code},"opaque":${opaque},"language":12,"remark":"\\ud800","extFields":${fields}}`,
+    ]);
+    return { bytes: frameOf(0, Buffer.from(text), body), opaque, due: 'answer', kind: `odd JSON ${code}` };
+  }
+
+  /** A whole frame with some of its bytes changed, its length field apart. */
+  #changedBytes(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#pick(this.#golden);
+    const { bytes } = this.#encoded(code, opaque, shortHold({ ...ext }), body, '');
+    for (let left = 1 + this.#random.int(5); left > 0; left--) {
+      bytes[4 + this.#random.int(bytes.length - 4)] = this.#random.int(256);
+    }
+    return { bytes, opaque, due: 'anything', kind: `changed bytes ${code}` };
+  }
+
+  #closing(opaque: number): HostileFrame {
+    const lengths = [0, 1, 2, 3, -1, -2_147_483_648, 2_147_483_647, 16_777_213, 0x47455420, 0x16030100];
+    const close = (bytes: Buffer, kind: string): HostileFrame => ({ bytes, opaque, due: 'close', kind });
+    switch (this.#random.int(6)) {
+      case 0: {
+        const bytes = Buffer.alloc(4 + this.#random.int(20), this.#random.int(256));
+        bytes.writeInt32BE(this.#pick(lengths));
+        return close(bytes, `length ${bytes.readInt32BE(0)}`);
+      }
+      case 1:
+        return close(frameOf(2 + this.#random.int(254), this.#noise(40)), 'unknown type');
+      case 2: {
+        const bytes = frameOf(0, Buffer.from('{}'));
+        bytes.writeUInt32BE(this.#pick([3, 100, 0xffffff]), 4);
+        return close(bytes, 'a header longer than its frame');
+      }
+      case 3:
+        return close(
+          frameOf(0, Buffer.from(this.#pick(['null', '[]', '7', '{"code":"x"}', '{"opaque":1e99}', '{"extFields":[1]}']))),
+          'no header',
+        );
+      case 4:
+        return close(frameOf(1, this.#noise(this.#random.int(20))), 'a short binary header');
+      default: {
+        const bytes = binaryRequest(10, opaque, { topic: 'x' });
+        bytes.writeInt32BE(this.#pick([-1, 2_147_483_647, 1_000]), 8 + 13 + 4 * this.#random.int(2));
+        return close(bytes, 'a binary header whose lengths lie');
+      }
+    }
+  }
+
+  #noise(length: number): Buffer {
+    const bytes = Buffer.alloc(length);
+    for (let i = 0; i < length; i++) bytes[i] = this.#random.int(256);
+    return bytes;
+  }
+}
+
+/** No pull of these runs waits longer than a second, or their ends would wait for it. */
+function shortHold(ext: Fields): Fields {
+  const wait = Number(ext['suspendTimeoutMillis']);
+  if (wait > 1_000) ext['suspendTimeoutMillis'] = '1000';
+  return ext;
+}
