@@ -277,7 +277,7 @@ export class HostileFrames {
     for (let changes = 1 + this.#random.int(3); changes > 0; changes--) {
       const name = names.length === 0 || this.#random.int(8) === 0 ? this.#pick(NAMES) : this.#pick(names);
       if (this.#random.int(6) === 0) delete fields[name];
-      else Object.defineProperty(fields, name, { value: this.#value(), enumerable: true, configurable: true });
+      else Object.defineProperty(fields, name, { value: this.#value(), enumerable: true, configurable: true, writable: true });
     }
     return { code, ext: shortHold(fields), body };
   }
@@ -301,14 +301,14 @@ export class HostileFrames {
     const ext: Fields = {};
     for (let left = this.#random.int(this.#random.int(20) === 0 ? 90 : 12); left > 0; left--) {
       const name = this.#random.int(10) === 0 ? `n${left}` : this.#pick(NAMES);
-      Object.defineProperty(ext, name, { value: this.#value(), enumerable: true, configurable: true });
+      Object.defineProperty(ext, name, { value: this.#value(), enumerable: true, configurable: true, writable: true });
     }
     return this.#encoded(code, opaque, shortHold(ext), Buffer.from(this.#pick(BODIES)), 'random header');
   }
 
   #changedBody(opaque: number): HostileFrame {
     const { code, ext, body } = this.#pick(this.#golden);
-    let changed = Buffer.from(body);
+    let changed: Buffer = Buffer.from(body);
     switch (this.#random.int(5)) {
       case 0:
         changed = changed.subarray(0, this.#random.int(changed.length + 1));

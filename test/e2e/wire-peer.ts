@@ -71,7 +71,7 @@ export class WirePeer {
   closed = false;
   /** What was wrong with what the server sent. */
   fault: Error | undefined;
-  #carry = Buffer.alloc(0);
+  #carry: Buffer = Buffer.alloc(0);
 
   private constructor(socket: Socket) {
     this.socket = socket;

@@ -8,7 +8,7 @@
 // Blanks before and after the key do not count; those after the value do. Of a key that is given twice the last one counts.
 // RocketMQ: reads ISO-8859-1 only. Here a file that is valid UTF-8 is read as such, any other one as ISO-8859-1.
 
-import { GantryError } from '../errors.ts';
+import { GantryError } from '../index.ts';
 
 /** One key with its value, unescaped. */
 export interface PropertyEntry {

@@ -1,6 +1,6 @@
 // The roles: which tables each reads from its one file, and the checks that need more than one setting.
 
-import { GantryError } from '../errors.ts';
+import { GantryError } from '../index.ts';
 import { AUTH_SETTINGS } from './auth-settings.ts';
 import { BROKER_SETTINGS } from './broker-settings.ts';
 import { CONTROLLER_SETTINGS, NAMESRV_SETTINGS } from './namesrv-settings.ts';

@@ -1,7 +1,7 @@
 // What a role runs with: the defaults of its tables, what a file says, and what the command line or the environment says over it.
 // Everything that is wrong is found here, before anything is opened.
 
-import { GantryError } from '../errors.ts';
+import { GantryError } from '../index.ts';
 import { nearestName } from './nearest.ts';
 import { type PropertyEntry, parseProperties } from './properties.ts';
 import type { Setting, SettingTable, SettingValue } from './setting.ts';
