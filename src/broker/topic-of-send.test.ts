@@ -5,7 +5,7 @@ import { MemoryFileSystem, readWhole } from '../io/index.ts';
 import { RemotingClient, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { Broker } from './index.ts';
 
-test('a topic that a send creates is saved before the message is committed: a kill after the answer must not hide it', async () => {
+test('a topic that a send creates is saved before the message is committed: a kill after the answer must not hide it', async (t) => {
   const fs = new MemoryFileSystem({ directories: ['/store/config'] });
   const broker = await Broker.start({
     storeConfig: {
@@ -18,6 +18,7 @@ test('a topic that a send creates is saved before the message is committed: a ki
     host: '127.0.0.1',
     deps: { fs, logger: silentLogger },
   });
+  t.after(() => broker.stop());
   const savedAtCommit: boolean[] = [];
   fs.onOperation = (operation, path) => {
     if (operation !== 'write' || !path.startsWith('/store/commitlog/')) return;
@@ -25,11 +26,10 @@ test('a topic that a send creates is saved before the message is committed: a ki
     savedAtCommit.push(Buffer.from(saved).includes('"Fresh"'));
   };
   const client = new RemotingClient({ clock: systemClock, logger: silentLogger });
+  t.after(() => client.close());
   const header = { a: 'P', b: 'Fresh', c: 'TBW102', d: 4, e: 0, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
   const address = `127.0.0.1:${broker.port}`;
   const answer = await client.invoke(address, RequestCode.SEND_MESSAGE_V2, header, Buffer.from('x'), 10_000);
   assert.equal(answer.code, ResponseCode.SUCCESS);
   assert.deepEqual(savedAtCommit, [true]);
-  await client.close();
-  await broker.stop();
 });

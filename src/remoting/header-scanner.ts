@@ -306,7 +306,7 @@ function languageAt(buffer: Buffer, start: number, end: number): number {
 export function parseJsonHeader(buffer: Buffer, start: number, end: number, view: HeaderView): void {
   let root: JsonValue;
   try {
-    root = parseJson(buffer.toString('utf8', start, end), { exactLongs: true, lenientOnly: true });
+    root = parseJson(buffer.toString('utf8', start, end), { exactLongs: true, lenientOnly: true, references: false });
   } catch (error) {
     throw new GantryError('FRAME', `the header is not JSON: ${(error as Error).message}`, { cause: error });
   }

@@ -41,9 +41,29 @@ describe('parseJson', () => {
     const root = parseJson(text) as Record<string, unknown>;
     assert.deepEqual(root['list'], [{ k: 1 }, { k: 1 }]);
     assert.deepEqual(root['same'], { y: 2 });
-    assert.equal((root['self'] as Record<string, unknown>)['up'], root);
+    assert.equal((root['self'] as Record<string, unknown>)['up'], null);
     assert.equal(root['lost'], null);
     assert.deepEqual([...(root['map'] as Map<unknown, unknown>).values()], [1]);
+  });
+
+  it('a reference to what it stands in, or to what stands in it, makes no ring', () => {
+    for (const text of [
+      '{"a":{"$ref":"$"}}',
+      '{"a":[{"$ref":"@"}]}',
+      '[{"$ref":".."}]',
+      '{"a":{"x":{"$ref":"$.b"}},"b":{"y":{"$ref":"$.a"}}}',
+      '{"a":{"b":{"c":{"$ref":"$.a"}}}}',
+    ]) {
+      assert.doesNotThrow(() => JSON.stringify(parseJson(text)), text);
+    }
+  });
+
+  it('references that would repeat without end are refused', () => {
+    const doubled = Array.from({ length: 60 }, (_, i) => `"l${i + 1}":[{"$ref":"$.l${i}"},{"$ref":"$.l${i}"}]`);
+    assert.throws(
+      () => parseJson(`{"l0":[1],${doubled.join()}}`),
+      (error) => error instanceof GantryError && error.code === 'JSON',
+    );
   });
 
   it('takes what fastjson takes: single quotes, bare words, control characters, NaN', () => {

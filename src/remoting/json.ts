@@ -26,6 +26,8 @@ export interface ParseJsonOptions {
   exactLongs?: boolean;
   /** Never tries JSON.parse. Default false. */
   lenientOnly?: boolean;
+  /** Whether references are replaced by what they name. Default true. */
+  references?: boolean;
 }
 
 /** Deeper nesting is refused: no body comes near, and the parser recurses. */
@@ -42,7 +44,7 @@ export function parseJson(source: string | Uint8Array, options: ParseJsonOptions
       ? source
       : Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8');
   const value = parseText(text, options);
-  return text.includes('"$ref"') ? resolveReferences(value) : value;
+  return options.references !== false && text.includes('"$ref"') ? resolveReferences(value) : value;
 }
 
 function parseText(text: string, options: ParseJsonOptions): JsonValue {

@@ -43,6 +43,8 @@ export interface StoreParts {
   checkpoint: StoreCheckpoint;
   dispatcher: Dispatcher;
   report: RecoveryReport;
+  /** Physical offset up to which the checkpoint on disk vouches for the queues. */
+  vouched: number;
   /** Sets who is told of arrivals in watched queues. */
   connect: (listener: ArrivalListener) => void;
 }
@@ -134,6 +136,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     checkpoint,
     dispatcher,
     report,
+    vouched: checkpoint.logicsPhysicalOffset,
     connect: (listener) => {
       arrival = listener;
     },

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { type Clock, FakeClock, systemClock } from '../common/index.ts';
 import { type FileHandle, type FileSystem, MemoryFileSystem } from '../io/index.ts';
 import { decodeMessages, hostField } from '../message/index.ts';
+import { StoreCheckpoint } from './checkpoint/index.ts';
 import {
   GetMessageStatus,
   GetResult,
@@ -167,5 +168,24 @@ test('a truncate that is no record boundary changes nothing; one that is cuts lo
   assert.equal(await send(store, 'T', 'next'), PutMessageStatus.PUT_OK);
   await until(() => store.maxOffsetInQueue('T', 0) === 121);
   assert.deepEqual((await drain(store, 'T')).slice(-2), ['m119', 'next']);
+  await store.close();
+});
+
+test('a Java broker finds every message after a kill: the checkpoint never falls ten files behind the log', async () => {
+  const disk = new MemoryFileSystem();
+  const clock = new FakeClock();
+  const store = await open(disk, { mappedFileSizeCommitLog: 4096, mappedFileSizeConsumeQueue: 20_000 }, { clock });
+  for (let i = 0; i < 400; i++) {
+    assert.equal(await send(store, 'T', `message ${i} ${'x'.repeat(300)}`), PutMessageStatus.PUT_OK);
+    const { wrote, committed } = store.watermarks;
+    const vouched = StoreCheckpoint.load(disk, '/store/checkpoint').logicsPhysicalOffset;
+    assert.ok(
+      Math.floor(committed / 4096) - Math.floor(vouched / 4096) <= 7,
+      `${committed} is too far from ${vouched}`,
+    );
+    assert.ok(wrote - committed < 4096 * 4);
+  }
+  assert.ok(store.watermarks.wrote > 4096 * 30);
+  assert.equal((await drain(store, 'T')).length, 400);
   await store.close();
 });

@@ -105,6 +105,7 @@ export class MessageStore {
       files: parts.files,
       end: parts.report.end,
       cache: parts.logCache,
+      mayCommitInto: (base) => this.#derived.mayCommitInto(base),
       onCommitted: () => this.#committedLater(),
       onFlushed: () => this.#flushEnded(),
       onWriteFailed: (error) => this.#writeFailed(error),
@@ -138,6 +139,8 @@ export class MessageStore {
       index: this.#index,
       checkpoint: this.#checkpoint,
       dispatcher: this.#dispatcher,
+      vouched: parts.vouched,
+      onVouched: () => this.#committedLater(),
     });
     this.#reader = new MessageReader({
       log: this.#log,
@@ -330,7 +333,6 @@ export class MessageStore {
     if (this.#closing) return;
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();
-    this.#derived.stop();
     this.#disk.stop();
     await this.#quiet();
     const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
@@ -424,6 +426,7 @@ export class MessageStore {
     const behind = this.#confirmed - this.#dispatcher.dispatched;
     const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
     this.#sweepQueues();
+    this.#derived.logGrew();
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();
     if (more) this.#askTurn();

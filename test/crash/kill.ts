@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../../src/common/index.ts';
 import { Ports } from '../interop/ports.ts';
-import { crashRun, type RunFigures } from './crash-run.ts';
+import { crashRun, type RunFigures, type StartFindings } from './crash-run.ts';
 
 const HELP = `npm run crash -- [options]
   --runs N        runs (default 20)
@@ -89,7 +89,7 @@ class Totals {
   #generated = 0;
   #unpromised = 0;
   #refused = 0;
-  #tornTails = 0;
+  readonly #starts: StartFindings = { tornTails: 0, backupsUsed: 0, indexesCut: 0 };
   #restartMs = 0;
 
   add(figures: RunFigures): void {
@@ -99,7 +99,9 @@ class Totals {
     this.#generated += figures.loadgen.acked;
     this.#unpromised += figures.unpromised;
     this.#refused += figures.refused;
-    this.#tornTails += figures.tornTails;
+    this.#starts.tornTails += figures.starts.tornTails;
+    this.#starts.backupsUsed += figures.starts.backupsUsed;
+    this.#starts.indexesCut += figures.starts.indexesCut;
     this.#restartMs = Math.max(this.#restartMs, figures.restartMs);
   }
 
@@ -108,7 +110,8 @@ class Totals {
       `runs that passed: ${this.#kills} kills under load, ${this.#startKills} during a start; ` +
       `${this.#acknowledged} messages acknowledged${this.#generated > 0 ? ` and ${this.#generated} to the other generator` : ''}, ` +
       `all there, once, unchanged, in place; ${this.#unpromised} more found whole; ${this.#refused} refused; ` +
-      `${this.#tornTails} torn ends cut; slowest restart ${Math.round(this.#restartMs)} ms`
+      `restarts: ${this.#starts.tornTails} cut a torn log, ${this.#starts.backupsUsed} read a backup of a table, ` +
+      `${this.#starts.indexesCut} put keys in again, slowest ${Math.round(this.#restartMs)} ms`
     );
   }
 }

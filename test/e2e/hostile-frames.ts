@@ -247,18 +247,17 @@ export class HostileFrames {
     this.#batch = this.#golden.find((each) => each.code === RequestCode.SEND_BATCH_MESSAGE)!.body;
   }
 
-  /** `opaque` becomes the frame's; `closing` allows frames after which the connection is of no use. */
+  /** `opaque` becomes the frame's; `closing` asks for one after which the connection is, or may be, of no use. */
   next(opaque: number, closing: boolean): HostileFrame {
-    const dice = this.#random.int(closing ? 100 : 90);
+    if (closing) return this.#random.int(2) === 0 ? this.#changedBytes(opaque) : this.#closing(opaque);
+    const dice = this.#random.int(90);
     if (dice < 40) return this.#changedField(opaque);
     if (dice < 55) return this.#randomHeader(opaque);
     if (dice < 65) return this.#changedBody(opaque);
     if (dice < 75) return this.#cutBatch(opaque);
     if (dice < 80) return this.#oneway(opaque);
     if (dice < 85) return this.#strayAnswer(opaque);
-    if (dice < 90) return this.#oddTypes(opaque);
-    if (dice < 96) return this.#changedBytes(opaque);
-    return this.#closing(opaque);
+    return this.#oddTypes(opaque);
   }
 
   #pick<T>(list: readonly T[]): T {

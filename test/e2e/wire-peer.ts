@@ -69,6 +69,8 @@ export class WirePeer {
   /** Frames that nobody else took. */
   readonly frames: Frame[] = [];
   closed = false;
+  /** Whether this side ended it. */
+  left = false;
   /** What was wrong with what the server sent. */
   fault: Error | undefined;
   #carry: Buffer = Buffer.alloc(0);
@@ -114,6 +116,7 @@ export class WirePeer {
   }
 
   async close(): Promise<void> {
+    this.left = !this.closed;
     this.socket.destroy();
     await until(() => this.closed);
   }

@@ -75,7 +75,9 @@ export class ConsumerOffsetManager extends ConfigManager {
   }
 
   /** As `commit`, for a caller that keeps the entry. */
-  commitTo(offsets: GroupOffsets, clientAddress: string, queueId: number, offset: number): void {
+  commitTo(offsets: GroupOffsets, clientAddress: string, queueId: number, wanted: number): void {
+    // Beyond 2^53 - 1 a number is rounded, and Long.MAX_VALUE to one that a Java broker could not load.
+    const offset = Math.min(wanted, Number.MAX_SAFE_INTEGER);
     const before = offsets.committed.get(queueId);
     if (before === offset) return;
     offsets.committed.set(queueId, offset);

@@ -10,6 +10,7 @@ import {
   type SubscriptionGroupConfig,
 } from '../subscription/subscription-group-config.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
+import { queueNumsFault } from '../topic/topic-config.ts';
 import { groupNameFault } from '../topic/topic-names.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { pageStart } from './topic-admin.ts';
@@ -62,7 +63,8 @@ export function registerSubscriptionAdmin(registry: HandlerRegistry, context: Br
 
 function update(context: BrokerContext, request: Request, wishes: readonly SubscriptionGroupConfig[]): void {
   for (const wish of wishes) {
-    const fault = groupNameFault(wish.groupName);
+    // Less than 0 is as good as 0: failed messages are dropped.
+    const fault = groupNameFault(wish.groupName) ?? queueNumsFault('retryQueueNums', Math.max(0, wish.retryQueueNums));
     if (fault !== undefined) {
       request.respond(ResponseCode.INVALID_PARAMETER, fault);
       return;

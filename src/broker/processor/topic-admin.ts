@@ -7,7 +7,7 @@ import { bodyObject, objects } from '../client/heartbeat-data.ts';
 import { DataVersion } from '../data-version.ts';
 import { readText } from '../json-fields.ts';
 import { parseAttributes } from '../topic/attributes.ts';
-import { TopicConfig } from '../topic/topic-config.ts';
+import { queueNumsFault, TopicConfig } from '../topic/topic-config.ts';
 import { readTopicConfig, topicFields } from '../topic/topic-json.ts';
 import { popRetryTopicV1, popRetryTopicV2, topicNameFault } from '../topic/topic-names.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
@@ -30,6 +30,12 @@ function topicFault(context: BrokerContext, topic: string): string | undefined {
   if (fault !== undefined) return fault;
   const ours = context.config.validateSystemTopicWhenUpdateTopic && context.topics.systemTopics.isSystem(topic);
   return ours ? `The topic[${topic}] is conflict with system topic.` : undefined;
+}
+
+function queuesFault(topic: TopicConfig): string | undefined {
+  return (
+    queueNumsFault('readQueueNums', topic.readQueueNums) ?? queueNumsFault('writeQueueNums', topic.writeQueueNums)
+  );
 }
 
 function mixedFault(context: BrokerContext, attributes: ReadonlyMap<string, string>): string | undefined {
@@ -64,6 +70,11 @@ function updateTopic(context: BrokerContext, request: Request): void {
     order: header.bool('order', false),
     attributes,
   });
+  const queues = queuesFault(topic);
+  if (queues !== undefined) {
+    request.respond(ResponseCode.INVALID_PARAMETER, queues);
+    return;
+  }
   const existing = context.topics.select(name);
   if (existing === undefined || !existing.equals(topic)) context.topics.update([{ topic, attributes }]);
   request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
@@ -73,7 +84,8 @@ function updateTopicList(context: BrokerContext, request: Request): void {
   const wishes: Array<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }> = [];
   for (const json of objects(bodyObject(request.bodyCopy()), 'topicConfigList')) {
     const topic = readTopicConfig(json, readText(json, 'topicName') ?? '')!;
-    const fault = topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes);
+    const fault =
+      topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes) ?? queuesFault(topic);
     if (fault !== undefined) {
       request.respond(ResponseCode.INVALID_PARAMETER, fault);
       return;

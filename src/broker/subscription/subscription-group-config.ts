@@ -2,7 +2,7 @@
 // puts a new object into the table.
 
 import type { JsonObject } from '../../remoting/index.ts';
-import { readBoolean, readInteger, readList, readObject, readStringMap, readText } from '../json-fields.ts';
+import { readBoolean, readInt32, readInteger, readList, readObject, readStringMap, readText } from '../json-fields.ts';
 import type { PrettyBean } from '../pretty-json.ts';
 
 /** A subscription that an administrator laid down for a group. */
@@ -104,15 +104,15 @@ export function readGroupConfig(value: unknown, name: string): SubscriptionGroup
     consumeFromMinEnable: readBoolean(json, 'consumeFromMinEnable') ?? d.consumeFromMinEnable,
     consumeBroadcastEnable: readBoolean(json, 'consumeBroadcastEnable') ?? d.consumeBroadcastEnable,
     consumeMessageOrderly: readBoolean(json, 'consumeMessageOrderly') ?? d.consumeMessageOrderly,
-    retryQueueNums: readInteger(json, 'retryQueueNums') ?? d.retryQueueNums,
-    retryMaxTimes: readInteger(json, 'retryMaxTimes') ?? d.retryMaxTimes,
+    retryQueueNums: readInt32(json, 'retryQueueNums') ?? d.retryQueueNums,
+    retryMaxTimes: readInt32(json, 'retryMaxTimes') ?? d.retryMaxTimes,
     groupRetryPolicy: readRetryPolicy(readObject(json, 'groupRetryPolicy')) ?? d.groupRetryPolicy,
     brokerId: readInteger(json, 'brokerId') ?? d.brokerId,
     whichBrokerWhenConsumeSlowly: readInteger(json, 'whichBrokerWhenConsumeSlowly') ?? d.whichBrokerWhenConsumeSlowly,
     notifyConsumerIdsChangedEnable:
       readBoolean(json, 'notifyConsumerIdsChangedEnable') ?? d.notifyConsumerIdsChangedEnable,
-    groupSysFlag: readInteger(json, 'groupSysFlag') ?? d.groupSysFlag,
-    consumeTimeoutMinute: readInteger(json, 'consumeTimeoutMinute') ?? d.consumeTimeoutMinute,
+    groupSysFlag: readInt32(json, 'groupSysFlag') ?? d.groupSysFlag,
+    consumeTimeoutMinute: readInt32(json, 'consumeTimeoutMinute') ?? d.consumeTimeoutMinute,
     subscriptionDataSet: readList(json, 'subscriptionDataSet')?.map(readSimpleSubscription),
     attributes: readStringMap(json, 'attributes'),
   };

@@ -28,6 +28,18 @@ export function buildTopicSysFlag(unit: boolean, hasUnitSub: boolean): number {
   return (unit ? TopicSysFlag.UNIT : 0) | (hasUnitSub ? TopicSysFlag.UNIT_SUB : 0);
 }
 
+/**
+ * Most queues that a topic may be given. RocketMQ has no limit; there as here, some requests walk over all queues of a topic, and a
+ * name server's route makes every client do so.
+ */
+export const MAX_QUEUES = 65_536;
+
+/** Why a topic may not have so many queues; undefined if it may. */
+export function queueNumsFault(name: string, value: number): string | undefined {
+  if (value >= 0 && value <= MAX_QUEUES) return undefined;
+  return `${name} is ${value}, a topic has 0 to ${MAX_QUEUES} queues`;
+}
+
 /** What may be given when a topic is made; the rest takes RocketMQ's defaults (16 queues, read and write). */
 export interface TopicConfigFields {
   readQueueNums?: number;

@@ -1,7 +1,7 @@
 // A topic's config as JSON, in config/topics.json and in the bodies of requests and answers.
 
 import type { JsonObject } from '../../remoting/index.ts';
-import { readBoolean, readInteger, readObject, readStringMap, readText } from '../json-fields.ts';
+import { readBoolean, readInt32, readObject, readStringMap, readText } from '../json-fields.ts';
 import type { PrettyBean } from '../pretty-json.ts';
 import { TopicConfig } from './topic-config.ts';
 
@@ -28,11 +28,11 @@ export function readTopicConfig(value: unknown, name: string): TopicConfig | und
   if (json === undefined) return undefined;
   const defaults = new TopicConfig(readText(json, 'topicName') ?? name);
   return defaults.with({
-    readQueueNums: readInteger(json, 'readQueueNums') ?? defaults.readQueueNums,
-    writeQueueNums: readInteger(json, 'writeQueueNums') ?? defaults.writeQueueNums,
-    perm: readInteger(json, 'perm') ?? defaults.perm,
+    readQueueNums: readInt32(json, 'readQueueNums') ?? defaults.readQueueNums,
+    writeQueueNums: readInt32(json, 'writeQueueNums') ?? defaults.writeQueueNums,
+    perm: readInt32(json, 'perm') ?? defaults.perm,
     topicFilterType: readText(json, 'topicFilterType') ?? defaults.topicFilterType,
-    topicSysFlag: readInteger(json, 'topicSysFlag') ?? defaults.topicSysFlag,
+    topicSysFlag: readInt32(json, 'topicSysFlag') ?? defaults.topicSysFlag,
     order: readBoolean(json, 'order') ?? defaults.order,
     attributes: readStringMap(json, 'attributes'),
   });

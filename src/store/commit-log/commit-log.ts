@@ -46,6 +46,8 @@ export interface CommitLogOptions {
   /** End of the sound data, from recovery: all positions start here. */
   end: number;
   cache: ReadCache;
+  /** Whether the log may go on into the file that begins at `base`; false holds commits until one is asked for again. */
+  mayCommitInto: (base: number) => boolean;
   /** Told after each step forward, on the loop, outside any append. */
   onCommitted: () => void;
   onFlushed: () => void;
@@ -81,6 +83,7 @@ export class CommitLog {
   #asyncUntil = 0;
   #syncing = false;
   #syncFailed: GantryError | undefined;
+  #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
   /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
   #ahead: SegmentFile | undefined;
@@ -206,7 +209,7 @@ export class CommitLog {
   commit(): void {
     while (!this.#writing && this.committed < this.wrote) {
       const chunk = this.#chunkToCommit();
-      if (chunk === undefined || !chunk.file.ready) return;
+      if (chunk === undefined || !chunk.file.ready || !this.#options.mayCommitInto(chunk.file.base)) return;
       const from = this.committed - chunk.start;
       const length = chunk.used - from;
       const position = this.committed - chunk.file.base;
@@ -251,6 +254,7 @@ export class CommitLog {
       this.#syncing = false;
       if (error !== undefined) {
         this.#syncFailed = error;
+        for (const waiter of this.#syncWaiters.splice(0)) waiter.done(error);
         this.#options.onSyncFailed(error);
         return;
       }
@@ -259,7 +263,21 @@ export class CommitLog {
       // A file that is full needs no one to ask: go on into the next one.
       if (target === file.end) this.flush();
       this.#options.onFlushed();
+      this.#releaseSyncWaiters();
     });
+  }
+
+  /** Syncs what is committed until everything below `offset` is durable. */
+  syncTo(offset: number, done: (error: GantryError | undefined) => void): void {
+    this.#syncWaiters.push({ offset, done });
+    this.#releaseSyncWaiters();
+  }
+
+  #releaseSyncWaiters(): void {
+    const due = this.#syncWaiters.filter((waiter) => waiter.offset <= this.flushed || this.#syncFailed !== undefined);
+    if (due.length > 0) this.#syncWaiters = this.#syncWaiters.filter((waiter) => !due.includes(waiter));
+    for (const waiter of due) waiter.done(waiter.offset <= this.flushed ? undefined : this.#syncFailed);
+    if (this.#syncWaiters.length > 0) this.flush();
   }
 
   /** Frees chunks that are committed, dispatched, and beyond the tail's budget. */

@@ -24,6 +24,7 @@ import type { MessageStoreConfig } from '../store-config.ts';
 
 /** Units looked at in one step. */
 const STEP_UNITS = 256;
+const NOBODY_WAITS: Ready = () => {};
 /** Bytes of a record that surely hold its store time. */
 const HEAD_BYTES = 68;
 
@@ -111,10 +112,12 @@ export class MessageReader {
     let skipBelow = 0;
     let newest = 0;
     scan: while (next < end) {
-      const got = this.#queues.readUnits(queue, next, Math.min(STEP_UNITS, end - next), this.#units, ready);
+      // What was found so far is an answer; only a scan that has not begun must wait.
+      const begun = next > offset;
+      const wanted = Math.min(STEP_UNITS, end - next);
+      const got = this.#queues.readUnits(queue, next, wanted, this.#units, begun ? NOBODY_WAITS : ready);
       if (got < 0) {
-        // What was found so far is an answer; only a scan that has not begun must wait.
-        if (next === offset) return false;
+        if (!begun) return false;
         break;
       }
       if (got === 0) {
