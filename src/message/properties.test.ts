@@ -53,3 +53,22 @@ test('the table over bytes and the functions over maps agree', () => {
     }),
   );
 });
+
+test('thousands of names, also with one Java hash, are found, replaced and ordered as a few are', () => {
+  const alike = (n: number): string => n.toString(2).padStart(11, '0').replace(/0/g, 'Aa').replace(/1/g, 'BB');
+  for (const nameOf of [(n: number) => `n${n}`, alike]) {
+    const names = Array.from({ length: 1_500 }, (_, i) => nameOf(i));
+    const text = [...names, ...names.slice(700, 800)].map((name, i) => `${name}\u0001${i}\u0002`).join('');
+    const bytes = Buffer.from(text, 'utf8');
+    const table = new PropertyTable();
+    for (let round = 0; round < 2; round++) {
+      table.read(bytes, 0, bytes.length);
+      assert.equal(table.count, names.length);
+      assert.equal(table.get(nameBytes(names[750]!)), '1550');
+      assert.equal(table.find(nameBytes('absent')), -1);
+      assert.equal(tableText(table), propertiesTextInJavaOrder(parseProperties(text)));
+      table.read(bytes, 0, 40);
+      assert.ok(table.count < 10);
+    }
+  }
+});

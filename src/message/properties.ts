@@ -16,10 +16,20 @@ const NAME_END = 0x01;
 const PAIR_END = 0x02;
 /** RocketMQ: the capacity of a HashMap made by string2messageProperties. */
 const BROKER_CAPACITY = 128;
+/** From so many properties on, looking one up or ordering them by walking over all would cost more than it may. */
+const MANY = 48;
+const INDEX_SLOTS = 256;
 
 /** Spreads a Java hash as HashMap does. */
 function spread(hash: number): number {
   return hash ^ (hash >>> 16);
+}
+
+/** FNV-1a: names with one Java hash, which anybody can make thousands of, have different ones of these. */
+function indexHash(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c9dc5 | 0;
+  for (let i = start; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193);
+  return hash ^ (hash >>> 15);
 }
 
 /** A property name as the hot path wants it. */
@@ -50,6 +60,8 @@ export class PropertyTable {
   /** The hashes that `#order` was made for. */
   #sortedHash = new Int32Array(32);
   #sortedCount = -1;
+  /** With MANY entries and more: entry number + 1 by `indexHash`, 0 where free; open addressing, at most half full. */
+  #index = new Int32Array(0);
 
   /** Replaces the content by the pairs in `bytes[start, end)`; pairs that RocketMQ's reader drops (no or empty name or value) are dropped. */
   read(bytes: Uint8Array, start: number, end: number): void {
@@ -101,14 +113,49 @@ export class PropertyTable {
 
   /** Index of a property, -1 if absent. */
   find(name: NameBytes): number {
-    const hash = name.hash;
+    return this.#find(name.hash, name.bytes, 0, name.bytes.length);
+  }
+
+  #find(hash: number, bytes: Uint8Array, nameStart: number, length: number): number {
+    if (this.count >= MANY) return this.#findIndexed(hash, bytes, nameStart, length);
     for (let i = 0; i < this.count; i++) {
-      if (this.#hash[i] !== hash) continue;
-      const start = this.#range[i * 4]!;
-      const length = this.#range[i * 4 + 1]! - start;
-      if (length === name.bytes.length && sameBytes(this.#source[i]!, start, name.bytes, 0, length)) return i;
+      if (this.#hash[i] === hash && this.#hasName(i, bytes, nameStart, length)) return i;
     }
     return -1;
+  }
+
+  #findIndexed(hash: number, bytes: Uint8Array, nameStart: number, length: number): number {
+    const index = this.#index;
+    const mask = index.length - 1;
+    let slot = indexHash(bytes, nameStart, nameStart + length) & mask;
+    for (; index[slot] !== 0; slot = (slot + 1) & mask) {
+      const i = index[slot]! - 1;
+      if (this.#hash[i] === hash && this.#hasName(i, bytes, nameStart, length)) return i;
+    }
+    return -1;
+  }
+
+  #hasName(i: number, bytes: Uint8Array, nameStart: number, length: number): boolean {
+    const start = this.#range[i * 4]!;
+    return this.#range[i * 4 + 1]! - start === length && sameBytes(this.#source[i]!, start, bytes, nameStart, length);
+  }
+
+  /** Puts the entries from `first` on into the index. */
+  #addToIndex(first: number): void {
+    let from = first;
+    if (this.count * 2 > this.#index.length || first + 1 === MANY) {
+      let size = INDEX_SLOTS;
+      while (size < 4 * this.count) size *= 2;
+      this.#index = new Int32Array(size);
+      from = 0;
+    }
+    const index = this.#index;
+    const mask = index.length - 1;
+    for (let i = from; i < this.count; i++) {
+      let slot = indexHash(this.#source[i]!, this.#range[i * 4]!, this.#range[i * 4 + 1]!) & mask;
+      while (index[slot] !== 0) slot = (slot + 1) & mask;
+      index[slot] = i + 1;
+    }
   }
 
   /** The text of a value; undefined if absent. */
@@ -183,6 +230,16 @@ export class PropertyTable {
     while (count > capacity * 0.75) capacity *= 2;
     const order = this.#order;
     const slot = this.#slot;
+    if (count >= MANY) {
+      for (let i = 0; i < count; i++) {
+        order[i] = i;
+        slot[i] = spread(hash[i]!) & (capacity - 1);
+        sorted[i] = hash[i]!;
+      }
+      order.subarray(0, count).sort((a, b) => slot[a]! - slot[b]! || a - b);
+      this.#sortedCount = count;
+      return;
+    }
     // A stable insertion sort by slot.
     for (let i = 0; i < count; i++) {
       const s = spread(hash[i]!) & (capacity - 1);
@@ -208,16 +265,9 @@ export class PropertyTable {
     valueEnd: number,
   ): void {
     // Duplicates: the last value wins, in the first one's place.
-    const length = nameEnd - nameStart;
-    for (let i = 0; i < this.count; i++) {
-      if (this.#hash[i] !== hash) continue;
-      const start = this.#range[i * 4]!;
-      if (this.#range[i * 4 + 1]! - start === length && sameBytes(this.#source[i]!, start, bytes, nameStart, length)) {
-        this.#set(i, bytes, hash, nameStart, nameEnd, valueStart, valueEnd);
-        return;
-      }
-    }
-    this.#append(bytes, hash, nameStart, nameEnd, valueStart, valueEnd);
+    const known = this.#find(hash, bytes, nameStart, nameEnd - nameStart);
+    if (known >= 0) this.#set(known, bytes, hash, nameStart, nameEnd, valueStart, valueEnd);
+    else this.#append(bytes, hash, nameStart, nameEnd, valueStart, valueEnd);
   }
 
   #append(
@@ -230,6 +280,7 @@ export class PropertyTable {
   ): void {
     if (this.count === this.#hash.length) this.#grow();
     this.#set(this.count++, bytes, hash, nameStart, nameEnd, valueStart, valueEnd);
+    if (this.count >= MANY) this.#addToIndex(this.count - 1);
   }
 
   #set(

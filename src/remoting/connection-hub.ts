@@ -99,6 +99,7 @@ export class ConnectionHub {
     if (this.members.size > 0) return;
     this.#sweeper?.cancel();
     this.#sweeper = undefined;
+    this.#tellUncounted();
   }
 
   /** Makes sure that this turn gets its end. */
@@ -149,11 +150,15 @@ export class ConnectionHub {
     }
   }
 
-  #sweep(): void {
-    this.now = this.clock.now();
+  #tellUncounted(): void {
     const uncounted = this.#complaints - COMPLAINTS;
     this.#complaints = 0;
     if (uncounted > 0) this.logger.warn(`closed ${uncounted} more connections for bad input`);
+  }
+
+  #sweep(): void {
+    this.now = this.clock.now();
+    this.#tellUncounted();
     for (const member of [...this.members]) member.sweep(this.now);
   }
 }

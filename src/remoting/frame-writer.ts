@@ -26,6 +26,8 @@ const TAIL = Buffer.from(`,"serializeTypeCurrentRPC":"JSON","version":${MQ_VERSI
 const FIXED_ROOM =
   8 + HEAD.length + EXT.length + FLAG.length + LANGUAGE_OPAQUE.length + REMARK.length + TAIL.length + 64;
 const DIGITS_ROOM = 20;
+/** UTF-16 units of a remark; longer than all that RocketMQ says. */
+const MAX_REMARK = 16 * 1024;
 /** Longer pieces are copied by `set`, which costs more to begin with. */
 const SHORT = 64;
 
@@ -76,7 +78,6 @@ export class FrameWriter {
     this.#digits(code);
   }
 
-  /** A field whose name needs no escape. */
   field(name: string, value: string): void {
     this.#fieldName(name, 3 * value.length);
     this.#string(value);
@@ -111,7 +112,9 @@ export class FrameWriter {
     }
   }
 
-  endHeader(remark?: string | null): void {
+  /** Ends the header; a remark that goes on and on (it may quote what the peer sent) is cut. */
+  endHeader(text?: string | null): void {
+    const remark = text && text.length > MAX_REMARK ? `${text.slice(0, MAX_REMARK)}...` : text;
     this.ensure(FIXED_ROOM + (remark ? 6 * remark.length : 0));
     if (this.#fields > 0) this.bytes[this.length++] = BRACE;
     this.#piece(FLAG);
@@ -207,13 +210,10 @@ export class FrameWriter {
   #fieldName(name: string, valueRoom: number): void {
     this.ensure(FIXED_ROOM + name.length + valueRoom);
     this.#separate();
-    const { bytes } = this;
-    let at = this.length;
-    bytes[at++] = QUOTE;
-    for (let i = 0; i < name.length; i++) bytes[at++] = name.charCodeAt(i);
-    bytes[at++] = QUOTE;
-    bytes[at++] = COLON;
-    this.length = at;
+    // Escaped like a value where it must be: what is passed on for a peer has names of that peer's making.
+    this.#string(name);
+    this.ensure(FIXED_ROOM + valueRoom);
+    this.bytes[this.length++] = COLON;
   }
 
   #separate(): void {

@@ -23,6 +23,8 @@ const LETTER_N = 0x6e;
 const LETTER_T = 0x74;
 const LETTER_U = 0x75;
 
+/** Longer headers must be of the kind that the scanner knows: the parser would hold up everybody else. */
+const MAX_PARSED_BYTES = 128 * 1024;
 /** Longer runs of digits are left to the parser. */
 const MAX_DIGITS = 19;
 
@@ -304,6 +306,9 @@ function languageAt(buffer: Buffer, start: number, end: number): number {
 
 /** The long way: any JSON object that Java would take for a header. */
 export function parseJsonHeader(buffer: Buffer, start: number, end: number, view: HeaderView): void {
+  if (end - start > MAX_PARSED_BYTES) {
+    throw new GantryError('FRAME', `a header of ${end - start} bytes that is not written as clients write it`);
+  }
   let root: JsonValue;
   try {
     root = parseJson(buffer.toString('utf8', start, end), { exactLongs: true, lenientOnly: true, references: false });

@@ -321,17 +321,15 @@ describe('RemotingServer', () => {
     await server.close();
   });
 
-  it('stops after what is in flight has been answered, and tells newer clients to go away', async () => {
+  it('stops after what is in flight has been answered, and answers what comes meanwhile', async () => {
     await withServer('onread', async ({ server, port, deferred }) => {
       const peer = await RawPeer.open(port);
       peer.write(requestFrame(DEFER, 1));
       await until(() => deferred.length === 1);
       const closed = server.close();
       await assert.rejects(RawPeer.open(port));
-      assert.deepEqual((await peer.call(FAST, 2)).code, 1500);
-      const old = requestFrame(FAST, 3).toString('latin1').replace('"version":513', '"version":475');
-      peer.write(Buffer.from(old, 'latin1'));
-      assert.equal((await peer.answer(3)).code, 0);
+      // Not GO_AWAY: a 5.5.0 client that dials again and is refused waits for its whole timeout.
+      assert.equal((await peer.call(FAST, 2)).code, 0);
       assert.equal(peer.ended, false);
       deferred[0]!.respond(0, 'done');
       assert.equal((await peer.answer(1)).remark, 'done');

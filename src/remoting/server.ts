@@ -8,7 +8,6 @@ import { createServer, type Server, Socket } from 'node:net';
 import { type Clock, errorText, GantryError, type Logger } from '../common/index.ts';
 import { addressText } from './address.ts';
 import { type FrameHandler, SocketChannel } from './channel.ts';
-import { FLAG_ONEWAY, PeerVersion, ResponseCode } from './codes.ts';
 import { ConnectionHub, type ConnectionLimits } from './connection-hub.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Preamble } from './preamble.ts';
@@ -51,14 +50,8 @@ export class RemotingServer {
   readonly #channels = new Set<SocketChannel>();
   readonly #connectListeners: Array<(channel: Channel) => void> = [];
   readonly #closeListeners: Array<(channel: Channel) => void> = [];
-  #closing = false;
-  readonly #handler: FrameHandler = (channel, header, buffer, bodyStart, end) => {
-    if (this.#closing && header.version > PeerVersion.V5_3_1 && (header.flag & FLAG_ONEWAY) === 0) {
-      channel.respond(ResponseCode.GO_AWAY, header.opaque, 'please go away', null, null);
-    } else {
-      this.#dispatcher.handle(channel, header, buffer, bodyStart, end);
-    }
-  };
+  readonly #handler: FrameHandler = (channel, header, buffer, bodyStart, end) =>
+    this.#dispatcher.handle(channel, header, buffer, bodyStart, end);
 
   constructor(options: RemotingServerOptions) {
     this.#clock = options.clock;
@@ -122,11 +115,14 @@ export class RemotingServer {
   }
 
   /**
-   * Stops: accepts no more, tells newer clients to go away, waits until the requests in flight have been answered (at most
-   * `graceMs`), sends what is to be sent and ends all connections.
+   * Stops: accepts no more, waits until the requests in flight have been answered (at most `graceMs`), sends what is to be sent and
+   * ends all connections. What comes in meanwhile is answered as ever; a client whose connection ends tries elsewhere at once.
+   *
+   * RocketMQ: with `enableShutdownGracefully` (off by default) newer clients are answered GO_AWAY while the port is still open for half
+   * a minute. Nobody is told that here: a 5.5.0 client then dials again, and if the port is closed it waits for its whole timeout,
+   * with no time left to try another broker.
    */
   async close(graceMs = 5_000): Promise<void> {
-    this.#closing = true;
     const closed = this.#servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
     await this.#until(graceMs, () => [...this.#channels].every(isQuiet));
     for (const channel of this.#channels) channel.end();

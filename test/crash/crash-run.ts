@@ -33,6 +33,8 @@ export interface StartFindings {
   backupsUsed: number;
   /** The index lacked entries, which were put in again. */
   indexesCut: number;
+  /** A file of the log or of a queue had been created and not yet been given its length. */
+  unfinishedFiles: number;
 }
 
 /** What a run went through. */
@@ -68,6 +70,7 @@ const EXPECTED_WARNINGS: ReadonlyArray<readonly [RegExp, keyof StartFindings | u
   // Killed between the two renames of a save: its answer had not been given.
   [/config\/\w+\.json does not exist: .*\.bak is used instead/, 'backupsUsed'],
   [/ index after an unclean stop: /, 'indexesCut'],
+  [/ has length 0 \(the last run ended while it was being created\); it is removed/, 'unfinishedFiles'],
   [/ settings that are not honoured yet: /, undefined],
 ];
 
@@ -100,7 +103,7 @@ class CrashRun {
       acknowledged: 0,
       unpromised: 0,
       refused: 0,
-      starts: { tornTails: 0, backupsUsed: 0, indexesCut: 0 },
+      starts: { tornTails: 0, backupsUsed: 0, indexesCut: 0, unfinishedFiles: 0 },
       loadgen: { acked: 0, missing: 0, duplicated: 0, reordered: 0, altered: 0 },
       restartMs: 0,
     };
@@ -214,9 +217,9 @@ class CrashRun {
     this.#expected.read(manifest);
     this.#figures.kills++;
     this.#figures.acknowledged += report.acknowledged;
-    for (const [code, { count, remark }] of Object.entries(report.refused)) {
-      this.#figures.refused += count;
-      if (report.acknowledged === 0) throw new CrashError(`all sends are refused: ${count} by code ${code}, ${remark}`);
+    for (const { count } of Object.values(report.refused)) this.#figures.refused += count;
+    if (report.acknowledged === 0) {
+      throw new CrashError(`nothing was acknowledged; refused: ${JSON.stringify(report.refused)}\n${broker.tail()}`);
     }
   }
 

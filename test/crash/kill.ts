@@ -89,7 +89,7 @@ class Totals {
   #generated = 0;
   #unpromised = 0;
   #refused = 0;
-  readonly #starts: StartFindings = { tornTails: 0, backupsUsed: 0, indexesCut: 0 };
+  readonly #starts: StartFindings = { tornTails: 0, backupsUsed: 0, indexesCut: 0, unfinishedFiles: 0 };
   #restartMs = 0;
 
   add(figures: RunFigures): void {
@@ -102,6 +102,7 @@ class Totals {
     this.#starts.tornTails += figures.starts.tornTails;
     this.#starts.backupsUsed += figures.starts.backupsUsed;
     this.#starts.indexesCut += figures.starts.indexesCut;
+    this.#starts.unfinishedFiles += figures.starts.unfinishedFiles;
     this.#restartMs = Math.max(this.#restartMs, figures.restartMs);
   }
 
@@ -111,7 +112,7 @@ class Totals {
       `${this.#acknowledged} messages acknowledged${this.#generated > 0 ? ` and ${this.#generated} to the other generator` : ''}, ` +
       `all there, once, unchanged, in place; ${this.#unpromised} more found whole; ${this.#refused} refused; ` +
       `restarts: ${this.#starts.tornTails} cut a torn log, ${this.#starts.backupsUsed} read a backup of a table, ` +
-      `${this.#starts.indexesCut} put keys in again, slowest ${Math.round(this.#restartMs)} ms`
+      `${this.#starts.indexesCut} put keys in again, ${this.#starts.unfinishedFiles} files were unfinished, slowest ${Math.round(this.#restartMs)} ms`
     );
   }
 }

@@ -10,7 +10,7 @@ import { placesOf, sendDraft } from './send.ts';
 
 /** When the broker is killed. */
 export interface KillMoment {
-  /** After so many acknowledged or sent requests, or so many ms after the first acknowledgement. */
+  /** After so many acknowledged or sent requests, or so many ms after the first acknowledgement; never before that. */
   when: 'acknowledged' | 'sent' | 'ms';
   count: number;
 }
@@ -116,7 +116,8 @@ class Load {
       }
       if (this.#inFlight === 0 && this.#killed) this.#ended();
     });
-    if (this.#options.kill.when === 'sent' && this.#requests >= this.#options.kill.count) {
+    const { kill } = this.#options;
+    if (kill.when === 'sent' && this.#answers > 0 && this.#requests >= kill.count) {
       // What this turn sends leaves first.
       systemClock.soon(() => this.#kill());
     }

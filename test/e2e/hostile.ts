@@ -29,8 +29,10 @@ export interface HostileReport {
   answers: number;
   /** Connections of attackers that the servers closed. */
   closed: number;
-  /** Messages that the well-behaved sent and read back. */
-  messages: number;
+  /** Connections that attackers left in the middle of things. */
+  left: number;
+  /** Messages that each of the well-behaved sent and read back. */
+  messages: number[];
   /** Milliseconds that each of the well-behaved requests took, in order of size. */
   waits: number[];
   /** What should not have been; empty if all is well. */
@@ -50,7 +52,8 @@ export async function runHostile(options: HostileRunOptions): Promise<HostileRep
     frames: 0,
     answers: 0,
     closed: 0,
-    messages: 0,
+    left: 0,
+    messages: [],
     waits: [],
     faults: [],
     kinds: new Map(),
@@ -63,12 +66,10 @@ export async function runHostile(options: HostileRunOptions): Promise<HostileRep
   const others = Array.from({ length: options.others ?? 8 }, (_, i) => new WellBehaved(i, options.broker, report));
   let attacking = true;
   const behaving = Promise.all(others.map((other) => other.run(() => attacking)));
-  try {
-    await Promise.all(attackers.map((attacker) => attacker.run()));
-  } finally {
+  const attack = Promise.all(attackers.map((attacker) => attacker.run())).finally(() => {
     attacking = false;
-  }
-  await behaving;
+  });
+  await Promise.all([attack, behaving]);
   report.waits.sort((a, b) => a - b);
   return report;
 }
@@ -162,7 +163,8 @@ class Attacker {
     this.#open = new Map();
     peer.onFrame = (frame) => this.#take(peer, frame);
     peer.socket.on('close', () => {
-      if (!peer.left) this.#report.closed++;
+      if (peer.left) this.#report.left++;
+      else this.#report.closed++;
     });
     this.#peer = peer;
   }
@@ -175,7 +177,10 @@ class Attacker {
     }
     this.#report.answers++;
     if (!this.#known.has(frame.opaque) && !this.#bytesChanged) {
-      complain(this.#report, `attacker ${this.#index} got an answer to ${frame.opaque}, which it did not ask: ${frame.code}`);
+      complain(
+        this.#report,
+        `attacker ${this.#index} got an answer to ${frame.opaque}, which it did not ask: ${frame.code}`,
+      );
     }
     this.#open.delete(frame.opaque);
   }
@@ -183,6 +188,7 @@ class Attacker {
 
 /** Sends to a topic of its own, reads everything back, and looks at every byte. */
 class WellBehaved {
+  readonly #index: number;
   readonly #address: string;
   readonly #report: HostileReport;
   readonly #topic: string;
@@ -191,6 +197,7 @@ class WellBehaved {
   #read = 0;
 
   constructor(index: number, address: string, report: HostileReport) {
+    this.#index = index;
     this.#address = address;
     this.#report = report;
     this.#topic = `Behaved-${index}`;
@@ -198,10 +205,12 @@ class WellBehaved {
 
   async run(more: () => boolean): Promise<void> {
     const peer = await WirePeer.open(this.#address);
+    const local = `${peer.socket.localAddress}:${peer.socket.localPort}`;
     const waiting = new Map<number, (frame: Frame) => void>();
     peer.onFrame = (frame) => {
       const taker = waiting.get(frame.opaque);
-      if (taker === undefined) return complain(this.#report, `${this.#topic} got frame ${frame.opaque}, which it did not ask for`);
+      if (taker === undefined)
+        return complain(this.#report, `${this.#topic} got frame ${frame.opaque}, which it did not ask for`);
       waiting.delete(frame.opaque);
       taker(frame);
     };
@@ -215,44 +224,72 @@ class WellBehaved {
       peer.write(jsonRequest(code, opaque, ext, body));
       await until(() => answer !== undefined || peer.closed);
       this.#report.waits.push(performance.now() - began);
-      if (answer === undefined) throw new Error(`the connection of ${this.#topic} was closed`, { cause: peer.fault });
+      if (answer === undefined)
+        throw new Error(`the connection ${local} of ${this.#topic} was closed`, { cause: peer.fault });
       return answer;
     };
     do {
       const sends = Array.from({ length: 16 }, () => {
-        const body = this.#body(this.#sent++);
+        const body = bodyOf(this.#topic, this.#sent++);
         return call(RequestCode.SEND_MESSAGE_V2, sendFields(this.#topic, `N\u0001${this.#sent}\u0002`), body);
       });
       for (const answer of await Promise.all(sends)) {
-        if (answer.code !== 0) complain(this.#report, `${this.#topic}: a send was answered ${answer.code} ${answer.remark}`);
+        if (answer.code !== 0)
+          complain(this.#report, `${this.#topic}: a send was answered ${answer.code} ${answer.remark}`);
       }
-      while (this.#read < this.#sent) this.#verify(await call(RequestCode.PULL_MESSAGE, pullFields(this.#topic, this.#read)));
+      while (this.#read < this.#sent)
+        this.#verify(await call(RequestCode.PULL_MESSAGE, pullFields(this.#topic, this.#read)));
     } while (more() && this.#report.faults.length === 0);
-    this.#report.messages += this.#read;
+    this.#report.messages[this.#index] = this.#read;
     await peer.close();
   }
 
-  #body(n: number): Buffer {
-    return Buffer.from(`${this.#topic} ${n} ${'abcdefghijklmnopqrstuvwxyz'.repeat(n % 7)}`);
-  }
-
   #verify(answer: Frame): void {
-    if (answer.code !== 0) {
-      // What was acknowledged a moment ago may not have been dispatched yet.
-      if (answer.code !== 19 && answer.code !== 21) throw new Error(`a pull was answered ${answer.code} ${answer.remark}`);
-      return;
-    }
-    for (let at = 0; at < answer.body.length; ) {
-      const size = answer.body.readInt32BE(at);
-      const length = answer.body.readInt32BE(at + 84);
-      const body = answer.body.subarray(at + 88, at + 88 + length);
-      if (!body.equals(this.#body(this.#read))) {
+    // What was acknowledged a moment ago may not have been dispatched yet.
+    if (answer.code === 19 || answer.code === 21) return;
+    if (answer.code !== 0) throw new Error(`a pull was answered ${answer.code} ${answer.remark}`);
+    for (const body of bodiesIn(answer.body)) {
+      if (!body.equals(bodyOf(this.#topic, this.#read))) {
         complain(this.#report, `${this.#topic}: message ${this.#read} reads "${body.toString('latin1', 0, 80)}"`);
       }
       this.#read++;
-      at += size;
     }
   }
+}
+
+/** What message `n` of a topic holds. */
+function bodyOf(topic: string, n: number): Buffer {
+  return Buffer.from(`${topic} ${n} ${'abcdefghijklmnopqrstuvwxyz'.repeat(n % 7)}`);
+}
+
+/** The bodies of the records in a pull's answer (docs/formats/commit-log.md; IPv4 hosts). */
+function* bodiesIn(records: Buffer): Generator<Buffer> {
+  for (let at = 0; at < records.length; at += records.readInt32BE(at)) {
+    yield records.subarray(at + 88, at + 88 + records.readInt32BE(at + 84));
+  }
+}
+
+/** How many messages of each well-behaved connection can still be read, in order and unchanged. */
+export async function readBack(address: string, connections: number): Promise<number[]> {
+  const peer = await WirePeer.open(address);
+  const counts: number[] = [];
+  let opaque = 1;
+  for (let i = 0; i < connections; i++) {
+    const topic = `Behaved-${i}`;
+    let read = 0;
+    for (;;) {
+      const answer = await peer.call(RequestCode.PULL_MESSAGE, opaque++, pullFields(topic, read));
+      if (answer.code !== 0) break;
+      peer.frames.length = 0;
+      for (const body of bodiesIn(answer.body)) {
+        if (!body.equals(bodyOf(topic, read))) throw new Error(`${topic}: message ${read} is another one`);
+        read++;
+      }
+    }
+    counts.push(read);
+  }
+  await peer.close();
+  return counts;
 }
 
 function sendFields(topic: string, properties: string): Record<string, string> {

@@ -32,7 +32,15 @@ export function frameOf(type: number, header: Uint8Array, body: Uint8Array = Buf
 
 /** A request frame with a JSON header; `extFields` may hold values of any kind. */
 export function jsonRequest(code: number, opaque: number, ext: Fields = {}, body?: Uint8Array, flag = 0): Buffer {
-  const header = { code, extFields: ext, flag, language: 'JAVA', opaque, serializeTypeCurrentRPC: 'JSON', version: 513 };
+  const header = {
+    code,
+    extFields: ext,
+    flag,
+    language: 'JAVA',
+    opaque,
+    serializeTypeCurrentRPC: 'JSON',
+    version: 513,
+  };
   return frameOf(0, Buffer.from(JSON.stringify(header)), body);
 }
 

@@ -17,11 +17,16 @@ interface Lock {
 
 /** Ms that a lock lives without renewal. */
 export const REBALANCE_LOCK_MAX_LIVE_MS = 60_000;
+/** Below so many locks nobody looks for those that have run out. */
+const SWEEP_AT_LEAST = 10_000;
 
 export class RebalanceLockManager {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #groups = new Map<string, Map<string, Lock>>();
+  /** Locks, those run out included. */
+  #count = 0;
+  #sweepAt = SWEEP_AT_LEAST;
 
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock;
@@ -30,6 +35,8 @@ export class RebalanceLockManager {
 
   /** Takes or renews locks; answers the queues that the client now holds. */
   tryLockBatch(group: string, queues: readonly MessageQueue[], clientId: string): MessageQueue[] {
+    if (queues.length === 0) return [];
+    if (this.#count > this.#sweepAt) this.#sweep();
     let locks = this.#groups.get(group);
     if (locks === undefined) {
       locks = new Map();
@@ -42,6 +49,7 @@ export class RebalanceLockManager {
       const lock = locks.get(key);
       if (lock === undefined) {
         locks.set(key, { clientId, renewedMs: now });
+        this.#count++;
       } else if (lock.clientId === clientId || now - lock.renewedMs > REBALANCE_LOCK_MAX_LIVE_MS) {
         lock.clientId = clientId;
         lock.renewedMs = now;
@@ -60,9 +68,21 @@ export class RebalanceLockManager {
     if (locks === undefined) return;
     for (const queue of queues) {
       const key = queueKey(queue);
-      if (locks.get(key)?.clientId === clientId) locks.delete(key);
+      if (locks.get(key)?.clientId === clientId && locks.delete(key)) this.#count--;
     }
     if (locks.size === 0) this.#groups.delete(group);
+  }
+
+  /** RocketMQ: keeps locks that have run out for ever. */
+  #sweep(): void {
+    const now = this.#clock.now();
+    for (const [group, locks] of this.#groups) {
+      for (const [key, lock] of locks) {
+        if (now - lock.renewedMs > REBALANCE_LOCK_MAX_LIVE_MS && locks.delete(key)) this.#count--;
+      }
+      if (locks.size === 0) this.#groups.delete(group);
+    }
+    this.#sweepAt = Math.max(SWEEP_AT_LEAST, 2 * this.#count);
   }
 
   /** Whether any queue of the group is locked and the lock has not run out: such a group consumes in order. */

@@ -15,8 +15,10 @@ export interface HeldPull {
   readonly deadline: number;
   /** False once nobody waits for the answer. */
   readonly isWanted: boolean;
-  /** Runs the pull again, this time without waiting. Called exactly once. */
+  /** Runs the pull again, this time without waiting. Either this or `forget` is called, once. */
   resume(): void;
+  /** There will be no answer. */
+  forget(): void;
 }
 
 interface HeldQueue {
@@ -36,6 +38,7 @@ export class PullRequestHold {
   #woken: HeldQueue[] = [];
   #count = 0;
   #timer: Timer | undefined;
+  #stopped = false;
 
   constructor(clock: Clock, store: MessageStore) {
     this.#clock = clock;
@@ -47,12 +50,20 @@ export class PullRequestHold {
     this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
   }
 
-  /** Answers everyone that waits, with what there is. */
+  /**
+   * Lets go of everyone that waits, now and from now on, without an answer: a client that is answered asks again at once, one whose
+   * connection ends looks for the broker anew.
+   */
   stop(): void {
     this.#timer?.cancel();
+    this.#stopped = true;
     for (const queues of this.#queues.values()) {
-      for (const queue of queues.values()) this.#release(queue, () => true);
+      for (const queue of queues.values()) {
+        for (const pull of queue.pulls.splice(0)) pull.forget();
+      }
     }
+    this.#queues.clear();
+    this.#count = 0;
   }
 
   /** Pulls that wait. */
@@ -61,6 +72,10 @@ export class PullRequestHold {
   }
 
   hold(pull: HeldPull): void {
+    if (this.#stopped) {
+      pull.forget();
+      return;
+    }
     let queues = this.#queues.get(pull.topic);
     if (queues === undefined) {
       queues = new Map();
@@ -115,9 +130,11 @@ export class PullRequestHold {
 
   #release(queue: HeldQueue, due: (pull: HeldPull) => boolean): void {
     if (queue.pulls.length === 0) return;
-    const released = queue.pulls.filter(due);
+    const released: HeldPull[] = [];
+    const kept: HeldPull[] = [];
+    for (const pull of queue.pulls) (due(pull) ? released : kept).push(pull);
     if (released.length === 0) return;
-    queue.pulls = queue.pulls.filter((pull) => !released.includes(pull));
+    queue.pulls = kept;
     this.#count -= released.length;
     for (const pull of released) pull.resume();
   }

@@ -44,8 +44,9 @@ class ClientManageProcessor {
       }
       const before = this.#fingerprints.get(consumer.groupName);
       if (before !== undefined && before !== fingerprint) changed = true;
-      this.#fingerprints.set(consumer.groupName, fingerprint);
-      this.#registerConsumer(consumer, { ...client }, fingerprint !== 0 && heartbeat.withoutSub);
+      const isGroup = this.#registerConsumer(consumer, { ...client }, fingerprint !== 0 && heartbeat.withoutSub);
+      // Of names that are no group's nothing is kept.
+      if (isGroup) this.#fingerprints.set(consumer.groupName, fingerprint);
     }
     for (const group of heartbeat.producerGroups) producers.register(group, { ...client });
     request.respond(ResponseCode.SUCCESS, null, {
@@ -54,10 +55,11 @@ class ClientManageProcessor {
     });
   }
 
-  #registerConsumer(consumer: ConsumerData, client: ClientChannelInfo, keepSubscriptions: boolean): void {
+  /** False if there is no such group and none may be made. */
+  #registerConsumer(consumer: ConsumerData, client: ClientChannelInfo, keepSubscriptions: boolean): boolean {
     const { topics, groups, consumers } = this.#context;
     const group = groups.findOrCreate(consumer.groupName);
-    if (group === undefined) return;
+    if (group === undefined) return false;
     const ordered = consumer.subscriptions.some((subscription) => topics.isOrderTopic(subscription.topic));
     topics.createInSendBack(
       retryTopic(consumer.groupName),
@@ -73,6 +75,7 @@ class ClientManageProcessor {
       keepSubscriptions ? undefined : consumer.subscriptions,
       group.notifyConsumerIdsChangedEnable,
     );
+    return true;
   }
 
   unregister(request: Request): void {

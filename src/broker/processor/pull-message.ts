@@ -122,7 +122,7 @@ export class PullMessageProcessor {
     const now = this.#context.clock.now();
     const canSuspend = (sysFlag & SUSPEND) !== 0;
     const waitMs = config.longPollingEnable ? suspendMs : config.shortPollingTimeMills;
-    const pull = new Pull(this, request.channel, request.opaque, {
+    const pull = new Pull(this, request, {
       group,
       topic,
       queueId,
@@ -131,7 +131,7 @@ export class PullMessageProcessor {
       maxBytes,
       filter,
       commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
-      deadline: canSuspend ? now + waitMs : 0,
+      deadline: canSuspend && !request.oneway ? now + waitMs : 0,
       topicSysFlag: topicConfig.topicSysFlag,
       groupSysFlag: groupConfig.groupSysFlag,
     });
@@ -163,7 +163,8 @@ export class PullMessageProcessor {
         return undefined;
       }
       if (this.#filters.size >= 10_000) this.#filters.clear();
-      this.#filters.set(text, filter);
+      // Longer ones are no client's habit, and many of them would fill the memory.
+      if (text.length <= 1024) this.#filters.set(text, filter);
     }
     return filter;
   }
@@ -284,7 +285,7 @@ export class PullMessageProcessor {
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
         writer.endFrame();
         const { bytes, slab } = writer.take();
-        pull.channel.send(bytes, 1);
+        pull.send(bytes);
         if (bytes.length <= COPY_LIMIT) this.#slabs.give(slab);
       } else if (this.#result === result) {
         // This pull goes on with the result; others get one of their own.
@@ -329,11 +330,13 @@ class Pull implements HeldPull {
   readonly opaque: number;
   readonly wants: PullWants;
   readonly #processor: PullMessageProcessor;
+  readonly #oneway: boolean;
 
-  constructor(processor: PullMessageProcessor, channel: Channel, opaque: number, wants: PullWants) {
+  constructor(processor: PullMessageProcessor, request: Request, wants: PullWants) {
     this.#processor = processor;
-    this.channel = channel;
-    this.opaque = opaque;
+    this.channel = request.channel;
+    this.opaque = request.opaque;
+    this.#oneway = request.oneway;
     this.wants = wants;
   }
 
@@ -371,7 +374,13 @@ class Pull implements HeldPull {
   answer(code: number, remark: string, fields: Record<string, number> = {}): void {
     const writer = new FrameWriter();
     writer.response(code, this.opaque, remark, fields);
-    this.channel.send(writer.take().bytes, 1);
+    this.send(writer.take().bytes);
+  }
+
+  /** Sends the answer; whoever asked one way gets none. */
+  send(frame: Uint8Array): void {
+    if (this.#oneway) this.channel.drop(1);
+    else this.channel.send(frame, 1);
   }
 }
 

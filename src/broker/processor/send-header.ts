@@ -75,7 +75,7 @@ export class SendHeader {
     }
     this.queueId = this.#int(QUEUE_ID);
     this.sysFlag = this.#int(SYS_FLAG);
-    this.bornTimestamp = this.#int(BORN_TIMESTAMP);
+    this.bornTimestamp = this.#long(BORN_TIMESTAMP);
     this.flag = this.#int(FLAG);
     this.reconsumeTimes = this.#has(RECONSUME_TIMES) ? this.#int(RECONSUME_TIMES) : 0;
     this.batch = this.#has(BATCH) && this.#text(BATCH).toLowerCase() === 'true';
@@ -130,8 +130,18 @@ export class SendHeader {
     return this.#text(slot);
   }
 
-  /** A decimal number; short runs of digits are read from the bytes. */
   #int(slot: number): number {
+    const value = this.#long(slot);
+    if (value !== (value | 0)) {
+      throw new GantryError('HEADER', `the header field ${this.#names[slot]} is no 32-bit number: ${value}`, {
+        responseCode: 1,
+      });
+    }
+    return value;
+  }
+
+  /** A decimal number; short runs of digits are read from the bytes. */
+  #long(slot: number): number {
     const index = this.#slots[slot]!;
     if (index < 0) {
       if (this.#view.parsed === undefined) throw this.#missing(slot);

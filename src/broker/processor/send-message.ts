@@ -9,6 +9,7 @@
 import { copyBytes, javaHashUtf8, sameBytes } from '../../common/index.ts';
 import {
   createOffsetMessageId,
+  MAX_PROPERTIES_BYTES,
   type NameBytes,
   nameBytes,
   PropertyName,
@@ -119,6 +120,12 @@ export class SendMessageProcessor {
     let queueId = header.queueId;
     if (queueId < 0) queueId = this.#context.random.int(Math.max(1, config.writeQueueNums));
 
+    const sentBytes = header.propertiesEnd - header.propertiesStart;
+    if (sentBytes > MAX_PROPERTIES_BYTES) {
+      const reason = `the properties have ${sentBytes} bytes, the limit is ${MAX_PROPERTIES_BYTES}`;
+      this.#refuseStatus(request, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, reason);
+      return;
+    }
     const table = this.#table;
     table.read(header.properties, header.propertiesStart, header.propertiesEnd);
     const sysFlag = config.topicFilterType === 'MULTI_TAG' ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
@@ -196,7 +203,7 @@ export class SendMessageProcessor {
       this.#refuse(
         request,
         ResponseCode.INVALID_PARAMETER,
-        `request queueId[${header.queueId}] is illegal, topic ${topic.name} has ${queues} queues. Producer: ${request.channel.remoteAddress}`,
+        `request queueId[${header.queueId}] is illegal, ${found} Producer: ${request.channel.remoteAddress}`,
       );
       return undefined;
     }
@@ -344,8 +351,9 @@ export class SendMessageProcessor {
     const { properties } = message;
     const lite = properties.get(PropertyName.LITE_TOPIC);
     if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, `%LMQ%$${message.topic}$${lite}`);
-    const priority = Number(properties.get(PropertyName.PRIORITY) ?? -1);
-    if (!(priority >= 0)) return;
+    const wanted = properties.get(PropertyName.PRIORITY) ?? '';
+    if (!/^\d{1,9}$/.test(wanted)) return;
+    const priority = Number(wanted);
     const other = lite !== undefined || delayLevelOf(properties) > 0 || properties.has(PropertyName.SHARDING_KEY);
     if (other) properties.delete(PropertyName.PRIORITY);
     else message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
@@ -524,8 +532,8 @@ export class SendMessageProcessor {
       fault: nameFault(name),
       isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
     };
-    // A name that is refused is not kept: a peer could fill the memory with such names.
-    if (topic.fault === undefined) topics.push(topic);
+    // Only topics that exist are kept: a peer could fill the memory with other names.
+    if (topic.fault === undefined && this.#context.topics.has(name)) topics.push(topic);
     if (topics.length === 0) this.#topics.delete(key);
     this.#lastTopic = topic;
     return topic;

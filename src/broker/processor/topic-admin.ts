@@ -33,9 +33,7 @@ function topicFault(context: BrokerContext, topic: string): string | undefined {
 }
 
 function queuesFault(topic: TopicConfig): string | undefined {
-  return (
-    queueNumsFault('readQueueNums', topic.readQueueNums) ?? queueNumsFault('writeQueueNums', topic.writeQueueNums)
-  );
+  return queueNumsFault('readQueueNums', topic.readQueueNums) ?? queueNumsFault('writeQueueNums', topic.writeQueueNums);
 }
 
 function mixedFault(context: BrokerContext, attributes: ReadonlyMap<string, string>): string | undefined {
@@ -84,8 +82,7 @@ function updateTopicList(context: BrokerContext, request: Request): void {
   const wishes: Array<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }> = [];
   for (const json of objects(bodyObject(request.bodyCopy()), 'topicConfigList')) {
     const topic = readTopicConfig(json, readText(json, 'topicName') ?? '')!;
-    const fault =
-      topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes) ?? queuesFault(topic);
+    const fault = topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes) ?? queuesFault(topic);
     if (fault !== undefined) {
       request.respond(ResponseCode.INVALID_PARAMETER, fault);
       return;

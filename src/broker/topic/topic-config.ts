@@ -17,6 +17,11 @@ export function isWriteable(perm: number): boolean {
   return (perm & Perm.WRITE) !== 0;
 }
 
+/** RocketMQ: PermName#perm2String. */
+function permText(perm: number): string {
+  return `${isReadable(perm) ? 'R' : '-'}${isWriteable(perm) ? 'W' : '-'}${isInherited(perm) ? 'X' : '-'}`;
+}
+
 export function isInherited(perm: number): boolean {
   return (perm & Perm.INHERIT) !== 0;
 }
@@ -90,6 +95,16 @@ export class TopicConfig {
       order: fields.order ?? this.order,
       attributes: fields.attributes ?? this.attributes,
     });
+  }
+
+  /** The words that Java's remarks have for a topic. */
+  toString(): string {
+    const attributes = [...this.attributes].map(([name, value]) => `${name}=${value}`).join(', ');
+    return (
+      `TopicConfig [topicName=${this.topicName}, readQueueNums=${this.readQueueNums}, ` +
+      `writeQueueNums=${this.writeQueueNums}, perm=${permText(this.perm)}, topicFilterType=${this.topicFilterType}, ` +
+      `topicSysFlag=${this.topicSysFlag}, order=${this.order}, attributes={${attributes}}]`
+    );
   }
 
   equals(other: TopicConfig): boolean {

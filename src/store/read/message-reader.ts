@@ -205,10 +205,12 @@ export class MessageReader {
   }
 
   async recordAt(offset: number): Promise<Uint8Array | undefined> {
-    const head = await this.#bytes(offset, 8);
+    const head = await this.#bytes(offset, HEAD_BYTES);
     if (head === undefined) return undefined;
-    const size = viewOf(head).getInt32(0);
-    if (size < HEAD_BYTES || size > this.#log.fileSize) return undefined;
+    // Any offset may be asked for: what lies there is read whole only if it says that it is a record, and this one.
+    const view = viewOf(head);
+    const size = view.getInt32(0);
+    if (size < HEAD_BYTES || size > this.#log.fileSize || peekI64(view, 28) !== offset) return undefined;
     const bytes = await this.#bytes(offset, size);
     if (bytes === undefined) return undefined;
     const record = new RecordView();
