@@ -130,6 +130,13 @@ test('B68 changing one setting rewrites the whole config file: only its line cha
   assert.equal(editProperties('a=1\r\n', 'b', ' 2'), 'a=1\r\nb=\\ 2\r\n');
 });
 
+test('B68 a file that ends in a continued line keeps that line to itself', () => {
+  for (const end of ['\\', '\\\n', '\\\r', '\\\\\\\r', '\\\r\n']) {
+    assert.equal(table(editProperties(`b=1${end}`, 'a', 'x'))['a'], 'x', JSON.stringify(end));
+    assert.equal(table(editProperties(end, 'a', ''))['a'], '', JSON.stringify(end));
+  }
+});
+
 test('B68 of a key that is there twice the line that counts is changed', () => {
   assert.equal(editProperties('a=1\na=2\n', 'a', '3'), 'a=1\na=3\n');
 });

@@ -164,8 +164,9 @@ export function editProperties(text: string, key: string, value: string): string
     const lineBreak = text.includes('\r\n') ? '\r\n' : '\n';
     const apart = text === '' || text.endsWith('\n') || text.endsWith('\r') ? '' : lineBreak;
     const added = `${text}${apart}${plain}${lineBreak}`;
-    // A last line that ends in a backslash would take the new one in: an empty line ends it.
-    return lastEntry(added, key) === undefined ? `${text}${apart}${lineBreak}${plain}${lineBreak}` : added;
+    // A last line that ends in a backslash would take the new one in: an empty line ends it (and behind a lone CR, LF ends no line).
+    const gap = text.endsWith('\r') ? `\n${lineBreak}` : `${apart}${lineBreak}`;
+    return lastEntry(added, key) === undefined ? `${text}${gap}${plain}${lineBreak}` : added;
   }
   const before = text.slice(0, last.start);
   const after = text.slice(last.end);
