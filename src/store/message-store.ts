@@ -366,7 +366,8 @@ export class MessageStore {
       result.reason = `the topic has ${topicBytes} bytes, the limit is ${limit}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
-    if (this.#log.uncommittedSince !== 0) {
+    // Once a turn is enough: what the turn has appended itself is not what stalls.
+    if (this.#log.uncommittedSince !== 0 && !this.#turnAsked) {
       const age = this.#clock.monotonic() - this.#log.uncommittedSince;
       if (age > this.config.osPageCacheBusyTimeOutMills) {
         result.reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.config.osPageCacheBusyTimeOutMills} ms`;

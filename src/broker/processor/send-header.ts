@@ -22,6 +22,7 @@ const LONG_NAMES = [
 ] as const;
 const LETTERS = LONG_NAMES.map((_, i) => String.fromCharCode(97 + i));
 const A = 0x61;
+const LETTER_F = 0x66;
 const SLOTS = LONG_NAMES.length;
 
 const TOPIC = 1;
@@ -78,7 +79,7 @@ export class SendHeader {
     this.bornTimestamp = this.#long(BORN_TIMESTAMP);
     this.flag = this.#int(FLAG);
     this.reconsumeTimes = this.#has(RECONSUME_TIMES) ? this.#int(RECONSUME_TIMES) : 0;
-    this.batch = this.#has(BATCH) && this.#text(BATCH).toLowerCase() === 'true';
+    this.batch = this.#isTrue(BATCH);
     this.#readProperties();
   }
 
@@ -109,7 +110,7 @@ export class SendHeader {
   }
 
   get unitMode(): boolean {
-    return this.#has(UNIT_MODE) && this.#text(UNIT_MODE).toLowerCase() === 'true';
+    return this.#isTrue(UNIT_MODE);
   }
 
   get maxReconsumeTimes(): number | undefined {
@@ -123,6 +124,13 @@ export class SendHeader {
   #text(slot: number): string {
     const index = this.#slots[slot]!;
     return index >= 0 ? this.#view.valueAt(index) : (this.#view.get(this.#names[slot]!) ?? '');
+  }
+
+  /** RocketMQ: Boolean.parseBoolean. The plain "false" that nearly every send carries makes no text. */
+  #isTrue(slot: number): boolean {
+    const index = this.#slots[slot]!;
+    if (index >= 0 && this.#view.buffer[this.#view.ranges[4 * index + 2]!] === LETTER_F) return false;
+    return this.#has(slot) && this.#text(slot).toLowerCase() === 'true';
   }
 
   #required(slot: number): string {
