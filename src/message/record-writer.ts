@@ -30,6 +30,16 @@ export class RecordSource {
   properties: Uint8Array = EMPTY;
   propertiesStart = 0;
   propertiesEnd = 0;
+  /** If set, the stored text comes from here instead, straight into the record. */
+  propertyTable: PropertyText | undefined = undefined;
+}
+
+/** Property text that is written where it belongs (PropertyTable). */
+export interface PropertyText {
+  /** Bytes that `write` takes. */
+  bytes(): number;
+  /** Writes the text at `target[at...]`; answers the position behind it. */
+  write(target: Uint8Array, at: number): number;
 }
 
 /** The sysFlag with the host bits set from the addresses' widths. */
@@ -50,9 +60,12 @@ export function recordVersion(topic: string, allowV2: boolean): 1 | 2 {
  * 0x02 behind a text that does not end in one (single messages only; RocketMQ never adds it to batch members).
  */
 export function propertiesBytes(source: RecordSource, propertyCrc: boolean, separator: boolean): number {
-  const length = source.propertiesEnd - source.propertiesStart;
+  const table = source.propertyTable;
+  const length = table === undefined ? source.propertiesEnd - source.propertiesStart : table.bytes();
   if (!propertyCrc) return length;
-  const needsSeparator = separator && length > 0 && source.properties[source.propertiesEnd - 1] !== 0x02;
+  // A table ends every pair with 0x02.
+  const needsSeparator =
+    separator && table === undefined && length > 0 && source.properties[source.propertiesEnd - 1] !== 0x02;
   return length + (needsSeparator ? 1 : 0) + CRC_PROPERTY_BYTES;
 }
 
@@ -112,7 +125,9 @@ export function writeRecord(
   else view.setInt16(p, topic.length);
   p = copy(topic, 0, topic.length, target, p + version);
   view.setInt16(p, propertyBlockBytes);
-  p = copy(source.properties, source.propertiesStart, source.propertiesEnd, target, p + 2);
+  const table = source.propertyTable;
+  if (table !== undefined) p = table.write(target, p + 2);
+  else p = copy(source.properties, source.propertiesStart, source.propertiesEnd, target, p + 2);
   if (propertyCrc) {
     const block = at + totalSize - CRC_PROPERTY_BYTES;
     if (p < block) target[p] = 0x02;
@@ -120,18 +135,18 @@ export function writeRecord(
   }
 }
 
-/** Below this a loop beats a native call with the view that it needs (a `subarray` is an object). */
-const LOOP_COPY_BYTES = 160;
+/** Below these a loop beats a native call; for a part of an array that call needs a `subarray`, which is an object. */
+const LOOP_COPY_WHOLE = 32;
+const LOOP_COPY_PART = 160;
 
 /** Copies `source[start, end)` to `target[at...]`; answers the position behind the copy. */
 export function copy(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): number {
   const length = end - start;
-  if (length <= LOOP_COPY_BYTES) {
+  const whole = length === source.length;
+  if (length <= (whole ? LOOP_COPY_WHOLE : LOOP_COPY_PART)) {
     for (let from = start, to = at; from < end; from++, to++) target[to] = source[from]!;
-  } else if (start === 0 && length === source.length) {
-    target.set(source, at);
   } else {
-    target.set(source.subarray(start, end), at);
+    target.set(whole ? source : source.subarray(start, end), at);
   }
   return at + length;
 }

@@ -64,7 +64,6 @@ export class SendMessageProcessor {
   readonly #result = new PutResult();
   readonly #topics = new Map<number, SendTopic[]>();
   #lastTopic: SendTopic | undefined;
-  #properties = new Uint8Array(4096);
   readonly #uniqueIds: UniqueIds;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
@@ -143,15 +142,11 @@ export class SendMessageProcessor {
       table.put(this.#uniqKey, Buffer.from(this.#uniqueIds.next(this.#context.clock.now()), 'latin1'));
     }
     table.putPair(this.#cluster, this.#clusterPair);
-    const propertyBytes = table.bytes();
-    if (this.#properties.length < propertyBytes) this.#properties = new Uint8Array(2 * propertyBytes);
 
     const put = this.#put;
     this.#fill(request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
-    put.properties = this.#properties;
-    put.propertiesStart = 0;
-    put.propertiesEnd = table.write(this.#properties, 0);
+    put.propertyTable = table;
     put.batch = false;
     put.waitStoreMsgOK = this.#waits();
     const result = this.#result;
@@ -237,6 +232,7 @@ export class SendMessageProcessor {
     const put = this.#put;
     this.#fill(request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
+    put.propertyTable = undefined;
     put.batch = true;
     put.waitStoreMsgOK = this.#waits();
     const result = this.#result;

@@ -174,9 +174,11 @@ export class ConsumeQueueStore {
     let at = 0;
     let firstError: GantryError | undefined;
     const next = (): void => {
+      // Some may be gone: their topic was deleted meanwhile.
+      while (at < files.length && !this.#unsynced.has(files[at]![0])) at++;
       if (at === files.length) {
         try {
-          for (const folder of folders) this.#fs.syncDirectory(folder);
+          for (const folder of folders) this.#syncFolder(folder);
         } catch (error) {
           firstError ??= error as GantryError;
           for (const folder of folders) this.#dirtyFolders.add(folder);
@@ -206,6 +208,11 @@ export class ConsumeQueueStore {
       });
     };
     next();
+  }
+
+  /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
+  #syncFolder(folder: string): void {
+    if (this.#fs.stat(folder) !== undefined) this.#fs.syncDirectory(folder);
   }
 
   /**
@@ -319,7 +326,12 @@ export class ConsumeQueueStore {
     }
     this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
     this.#full = this.#full.filter((queue) => queue.topic !== topic);
-    this.#fs.removeTree(`${this.#options.root}/${topic}`);
+    const folder = `${this.#options.root}/${topic}`;
+    this.#fs.removeTree(folder);
+    for (const dirty of this.#dirtyFolders) {
+      if (dirty === folder || dirty.startsWith(`${folder}/`)) this.#dirtyFolders.delete(dirty);
+    }
+    this.#dirtyFolders.add(this.#options.root);
   }
 
   /** Removes everything: the log is gone (RocketMQ: no CommitLog file at all). */

@@ -23,12 +23,19 @@ export function saveQueueBounds(
   checkpoint: StoreCheckpoint,
   queues: Iterable<ConsumeQueue>,
 ): void {
-  const saved: Saved = { version: 1, logicsPhysicalOffset: checkpoint.logicsPhysicalOffset, queues: {} };
+  // Maps, and fromEntries: a topic may be called `__proto__`.
+  const topics = new Map<string, Array<[queueId: string, bound: number]>>();
   for (const queue of queues) {
     if (queue.synced === 0) continue;
-    saved.queues[queue.topic] ??= {};
-    saved.queues[queue.topic]![queue.queueId] = queue.synced;
+    const bounds = topics.get(queue.topic);
+    if (bounds === undefined) topics.set(queue.topic, [[String(queue.queueId), queue.synced]]);
+    else bounds.push([String(queue.queueId), queue.synced]);
   }
+  const saved: Saved = {
+    version: 1,
+    logicsPhysicalOffset: checkpoint.logicsPhysicalOffset,
+    queues: Object.fromEntries([...topics].map(([topic, bounds]) => [topic, Object.fromEntries(bounds)])),
+  };
   saveDurably(fs, `${root}/gantry/queue-bounds.json`, JSON.stringify(saved));
 }
 
