@@ -66,6 +66,8 @@ export class SocketChannel implements Channel, HubMember {
   #deaf = false;
   /** The socket ends once the output has been written. */
   #endAfterFlush = false;
+  /** As `#endAfterFlush`, but not before all that is in flight has been answered. */
+  #endWhenQuiet = false;
   #reading = true;
   /** Bytes that were read and wait for the connection's next turn. */
   #backlog: Buffer | undefined;
@@ -285,6 +287,7 @@ export class SocketChannel implements Channel, HubMember {
 
   drop(count: number): void {
     this.inFlight -= count;
+    if (this.#endWhenQuiet) this.#queueOutput();
     this.#hub.watcher?.();
   }
 
@@ -353,10 +356,18 @@ export class SocketChannel implements Channel, HubMember {
       if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
       else this.#write(pieces, slabs, bytes);
     }
-    if (this.#endAfterFlush) {
-      this.#open = false;
-      this.#socket.end();
-    }
+    const isQuiet = this.inFlight === 0 && this.#backlog === undefined;
+    if (this.#open && (this.#endAfterFlush || (this.#endWhenQuiet && isQuiet))) this.#endSocket();
+  }
+
+  /** Nothing more is sent; what comes in until the peer ends its side, too, is thrown away. */
+  #endSocket(): void {
+    this.#deaf = true;
+    this.#backlog = undefined;
+    this.#resumeReading();
+    this.#open = false;
+    this.#socket.end();
+    this.#hub.watcher?.();
   }
 
   #write(pieces: Uint8Array[], slabs: Buffer[], bytes: number): void {
@@ -460,6 +471,15 @@ export class SocketChannel implements Channel, HubMember {
     this.#endAfterFlush = true;
     this.#queueOutput();
     this.#resumeReading();
+  }
+
+  /**
+   * Ends the connection right behind the answer to the last request that is in flight. Until then everything goes on, so that as few
+   * requests as can be are under way to a peer that does not hear them any more.
+   */
+  endWhenQuiet(): void {
+    this.#endWhenQuiet = true;
+    this.#queueOutput();
   }
 
   /** Closes without a word. */

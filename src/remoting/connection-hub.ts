@@ -96,10 +96,8 @@ export class ConnectionHub {
   remove(member: HubMember): void {
     this.members.delete(member);
     this.watcher?.();
-    if (this.members.size > 0) return;
-    this.#sweeper?.cancel();
-    this.#sweeper = undefined;
-    this.#tellUncounted();
+    // The sweep goes on while there are complaints to count.
+    if (this.members.size === 0 && this.#complaints === 0) this.#stopSweeping();
   }
 
   /** Makes sure that this turn gets its end. */
@@ -150,6 +148,17 @@ export class ConnectionHub {
     }
   }
 
+  /** Says what was counted and not said yet, and starts nothing more. */
+  stop(): void {
+    this.#tellUncounted();
+    this.#stopSweeping();
+  }
+
+  #stopSweeping(): void {
+    this.#sweeper?.cancel();
+    this.#sweeper = undefined;
+  }
+
   #tellUncounted(): void {
     const uncounted = this.#complaints - COMPLAINTS;
     this.#complaints = 0;
@@ -160,5 +169,6 @@ export class ConnectionHub {
     this.now = this.clock.now();
     this.#tellUncounted();
     for (const member of [...this.members]) member.sweep(this.now);
+    if (this.members.size === 0) this.#stopSweeping();
   }
 }

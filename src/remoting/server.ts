@@ -124,11 +124,13 @@ export class RemotingServer {
    */
   async close(graceMs = 5_000): Promise<void> {
     const closed = this.#servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-    await this.#until(graceMs, () => [...this.#channels].every(isQuiet));
+    for (const channel of this.#channels) channel.endWhenQuiet();
+    await this.#until(graceMs, () => [...this.#channels].every((channel) => !channel.isOpen));
     for (const channel of this.#channels) channel.end();
     await this.#until(LINGER_MS, () => this.#channels.size === 0);
     for (const channel of this.#channels) channel.destroy();
     await Promise.all(closed);
+    this.#hub.stop();
   }
 
   /** Resolves when `done` says so, which is asked whenever a connection comes nearer to its end, or after `limitMs`. */
@@ -188,11 +190,6 @@ export class RemotingServer {
     for (const fn of this.#connectListeners) fn(channel);
     return channel;
   }
-}
-
-/** Nothing that the peer asked for is open, and it has taken all that we sent. */
-function isQuiet(channel: SocketChannel): boolean {
-  return channel.inFlight === 0 && channel.unsentBytes === 0;
 }
 
 function listenError(error: NodeJS.ErrnoException, host: string, port: number): GantryError {

@@ -91,7 +91,7 @@ try {
   const peer = /\d+\.\d+\.\d+\.\d+:\d+/.exec(String(error))?.[0];
   const lines = log
     .split('\n')
-    .filter((line) => / (WARN|ERROR): /.test(line) || (peer !== undefined && line.includes(peer)));
+    .filter((line) => !line.includes(' INFO: ') || (peer !== undefined && line.includes(peer)));
   console.error(`the broker's log says:\n${lines.slice(-60).join('\n')}`);
   process.exitCode = 1;
 } finally {

@@ -13,7 +13,9 @@ const OTHERS = 8;
 test(`${FRAMES} hostile frames: all answered or their connections closed with a line, and nobody else notices`, async () => {
   const clock = new FakeClock();
   const logger = new CollectingLogger();
-  const server = await startBroker({ clock, logger });
+  // What is derived is made durable again and again meanwhile.
+  const storeConfig = { flushIntervalConsumeQueue: 100, flushConsumeQueueThoroughInterval: 500 };
+  const server = await startBroker({ clock, logger, storeConfig });
   // Time goes on with the work, so that pulls that wait come to their end.
   let pumping = true;
   const pump = (): void => {
