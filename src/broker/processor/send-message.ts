@@ -6,7 +6,7 @@
 //
 // No object is made per message on the fast way: header, properties, request and result are this processor's own, filled anew.
 
-import { copyBytes, javaHashUtf8, sameBytes } from '../../common/index.ts';
+import { ByteTable, copyBytes } from '../../common/index.ts';
 import {
   createOffsetMessageId,
   MAX_PROPERTIES_BYTES,
@@ -62,8 +62,7 @@ export class SendMessageProcessor {
   readonly #table = new PropertyTable();
   readonly #put = new PutRequest();
   readonly #result = new PutResult();
-  readonly #topics = new Map<number, SendTopic[]>();
-  #lastTopic: SendTopic | undefined;
+  readonly #topics = new ByteTable<SendTopic>();
   readonly #uniqueIds: UniqueIds;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
@@ -504,22 +503,8 @@ export class SendMessageProcessor {
   }
 
   #topicOf(bytes: Uint8Array, start: number, end: number): SendTopic {
-    const length = end - start;
-    const last = this.#lastTopic;
-    if (last !== undefined && last.bytes.length === length && sameBytes(last.bytes, 0, bytes, start, length))
-      return last;
-    const key = javaHashUtf8(bytes, start, end);
-    let topics = this.#topics.get(key);
-    if (topics === undefined) {
-      topics = [];
-      this.#topics.set(key, topics);
-    }
-    for (const topic of topics) {
-      if (topic.bytes.length === length && sameBytes(topic.bytes, 0, bytes, start, length)) {
-        this.#lastTopic = topic;
-        return topic;
-      }
-    }
+    const known = this.#topics.find(bytes, start, end);
+    if (known !== undefined) return known;
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: SendTopic = {
@@ -529,9 +514,8 @@ export class SendMessageProcessor {
       isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
     };
     // Only topics that exist are kept: a peer could fill the memory with other names.
-    if (topic.fault === undefined && this.#context.topics.has(name)) topics.push(topic);
-    if (topics.length === 0) this.#topics.delete(key);
-    this.#lastTopic = topic;
+    if (topic.fault === undefined && this.#context.topics.has(name)) this.#topics.add(topic);
+    else this.#topics.lookFirstAt(topic);
     return topic;
   }
 }

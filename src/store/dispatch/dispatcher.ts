@@ -9,6 +9,7 @@
 
 import {
   assert,
+  ByteTable,
   type Clock,
   copyBytes,
   errorText,
@@ -16,7 +17,6 @@ import {
   type Logger,
   type QueueOffset,
   queueOffset,
-  sameBytes,
 } from '../../common/index.ts';
 import { RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
@@ -74,8 +74,7 @@ export class Dispatcher {
   onRecovered: ((queue: ConsumeQueue, ordinal: number) => void) | undefined;
 
   readonly #options: DispatcherOptions;
-  readonly #topics = new Map<number, DispatchTopic[]>();
-  #lastTopic: DispatchTopic | undefined;
+  readonly #topics = new ByteTable<DispatchTopic>();
   readonly #record = new RecordView();
   readonly #properties = new RecordProperties();
   #indexRetryAt = 0;
@@ -231,23 +230,8 @@ export class Dispatcher {
   }
 
   #topic(bytes: Uint8Array, start: number, end: number): DispatchTopic {
-    const length = end - start;
-    const last = this.#lastTopic;
-    if (last !== undefined && last.bytes.length === length && sameBytes(last.bytes, 0, bytes, start, length))
-      return last;
-    let key = 0;
-    for (let i = start; i < end; i++) key = (Math.imul(key, 31) + bytes[i]!) | 0;
-    let topics = this.#topics.get(key);
-    if (topics === undefined) {
-      topics = [];
-      this.#topics.set(key, topics);
-    }
-    for (const topic of topics) {
-      if (topic.bytes.length === length && sameBytes(topic.bytes, 0, bytes, start, length)) {
-        this.#lastTopic = topic;
-        return topic;
-      }
-    }
+    const known = this.#topics.find(bytes, start, end);
+    if (known !== undefined) return known;
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: DispatchTopic = {
@@ -258,8 +242,7 @@ export class Dispatcher {
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
       queues: [],
     };
-    topics.push(topic);
-    this.#lastTopic = topic;
+    this.#topics.add(topic);
     return topic;
   }
 
@@ -271,9 +254,7 @@ export class Dispatcher {
 
   /** Forgets a deleted topic's queues, so that later records find fresh ones. */
   forgetTopic(name: string): void {
-    for (const topics of this.#topics.values()) {
-      for (const topic of topics) if (topic.name === name) topic.queues.length = 0;
-    }
+    for (const topic of this.#topics.values()) if (topic.name === name) topic.queues.length = 0;
   }
 }
 
