@@ -45,6 +45,14 @@ describe('seeded power cuts', () => {
     assert.fail(`${SEEDS} seeds did not notice that nothing was synced`);
   });
 
+  it('a disk that was full where a file ends: the next send goes into the next file', async () => {
+    await replayable(16437);
+  });
+
+  it('a sync that failed is not made good by one that was under way with it', async () => {
+    await replayable(18206);
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];

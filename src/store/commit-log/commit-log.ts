@@ -252,10 +252,13 @@ export class CommitLog {
     handle.sync((error) => {
       file.unpin();
       this.#syncing = false;
-      if (error !== undefined) {
-        this.#syncFailed = error;
-        for (const waiter of this.#syncWaiters.splice(0)) waiter.done(error);
-        this.#options.onSyncFailed(error);
+      // Another sync that failed meanwhile may have cost the bytes of this one: the system tells it once.
+      const failure = this.#syncFailed ?? error;
+      if (failure !== undefined) {
+        const isNew = this.#syncFailed === undefined;
+        this.#syncFailed = failure;
+        for (const waiter of this.#syncWaiters.splice(0)) waiter.done(failure);
+        if (isNew) this.#options.onSyncFailed(failure);
         return;
       }
       assert(target >= this.flushed && target <= this.committed, 'a sync ended outside of what is committed');
@@ -451,7 +454,9 @@ export class CommitLog {
       this.#chunkBytes -= chunk.bytes.length;
     }
     const last = this.#chunks.at(-1);
-    this.#current = last !== undefined && last.start + last.used === offset ? last : undefined;
+    // A chunk that ends where its file does takes nothing more.
+    const goesOn = last !== undefined && last.start + last.used === offset && last.file.end > offset;
+    this.#current = goesOn ? last : undefined;
     this.#lastFound = undefined;
   }
 
