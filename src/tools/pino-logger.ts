@@ -26,6 +26,24 @@ export interface ProcessLogger extends Logger {
  */
 const HOLD_MS = 1000;
 
+/** Characters of a line's text; what a peer called itself may be megabytes long. */
+const MAX_TEXT = 2_000;
+
+/** A text as one line that ends: names and texts of peers are quoted in many, and must not look like lines of our own. */
+export function oneLine(text: string): string {
+  const cut = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}... (${text.length} characters)` : text;
+  return cut.replace(/\p{Cc}|[\u2028\u2029]/gu, (char) =>
+    JSON.stringify(char)
+      .slice(1, -1)
+      .replace(/^[^\\]$/, visible),
+  );
+}
+
+/** Control characters that JSON leaves as they are. */
+function visible(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
 /** Opens the logger of this process. pino-pretty is loaded only for people. */
 export async function openLogger(options: LogOptions): Promise<ProcessLogger> {
   // Asynchronous: a reader of stderr that stalls must not stall the broker.
@@ -54,10 +72,10 @@ export async function openLogger(options: LogOptions): Promise<ProcessLogger> {
   const timer = setTimeout(release, HOLD_MS);
   timer.unref();
   return {
-    debug: (text, fields) => log.debug(fields ?? {}, text),
-    info: (text, fields) => log.info(fields ?? {}, text),
-    warn: (text, fields) => log.warn(fields ?? {}, text),
-    error: (text, fields) => log.error(fields ?? {}, text),
+    debug: (text, fields) => log.debug(fields ?? {}, oneLine(text)),
+    info: (text, fields) => log.info(fields ?? {}, oneLine(text)),
+    warn: (text, fields) => log.warn(fields ?? {}, oneLine(text)),
+    error: (text, fields) => log.error(fields ?? {}, oneLine(text)),
     release: () => {
       clearTimeout(timer);
       release();

@@ -396,3 +396,46 @@ describe('fields that are not what they should be', () => {
       assert.equal((await ask(RequestCode.VIEW_MESSAGE_BY_ID, { offset: String(offset) })).code, 0);
     }));
 });
+
+describe('questions', () => {
+  it('B78: delete a group, get it back: no question brings it back', () =>
+    withBroker(async ({ ask }) => {
+      await ask(SEND, send(), 'x');
+      const group = { consumerGroup: 'Gone', group: 'Gone', topic: 'Orders', queueId: '0' };
+      await ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, '{"groupName":"Gone"}');
+      assert.equal((await ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group)).code, 0);
+      const doomed = { groupName: 'Gone', cleanOffset: 'false' };
+      assert.equal((await ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, doomed)).code, 0);
+      const questions = [
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+      ];
+      for (const code of questions) await ask(code, { ...group, timestamp: '-1', commitOffset: '0', isForce: 'true' });
+      const all = await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
+      assert.ok(!all.body.includes('"Gone"'), 'the group is back');
+    }));
+
+  it('B59: where a new group begins', () =>
+    withBroker(async ({ server, ask }) => {
+      for (let i = 0; i < 10; i++) await ask(SEND, send(), 'x');
+      const { store } = server.broker.context;
+      await until(() => store.watermarks.dispatched === store.watermarks.wrote);
+      const begin = async (changes: Fields): Promise<string> => {
+        const fields = { consumerGroup: 'New', topic: 'Orders', queueId: '0', ...changes };
+        const answer = await ask(RequestCode.QUERY_CONSUMER_OFFSET, fields);
+        return `${answer.code} ${answer.ext['offset']}`;
+      };
+      assert.equal(await begin({}), '0 0');
+      assert.equal(await begin({ setZeroIfNotFound: 'true' }), '0 0');
+      assert.equal(await begin({ setZeroIfNotFound: 'false' }), '22 undefined');
+      assert.equal(await begin({ queueId: '77' }), '22 undefined');
+    }));
+});
