@@ -8,6 +8,7 @@ import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, IndexService } from './index-file/index.ts';
+import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { type RecoveryReport, recover } from './recovery/recover.ts';
 import { recoverQueueEnd } from './recovery/recover-queues.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
@@ -41,6 +42,7 @@ export interface StoreParts {
   logCache: ReadCache;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
+  deleted: DeletedTopics;
   dispatcher: Dispatcher;
   report: RecoveryReport;
   /** Physical offset up to which the checkpoint on disk vouches for the queues. */
@@ -78,6 +80,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   });
   queues.load();
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
+  const deleted = DeletedTopics.load(fs, root, logger);
   let arrival: ArrivalListener = () => {};
   const index =
     config.messageIndexEnable && config.indexFileWriteEnable
@@ -98,12 +101,18 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
-  for (const queue of queues.all()) recoverQueueEnd(queues, queue, clean);
+  for (const queue of [...queues.all()]) {
+    recoverQueueEnd(queues, queue, clean);
+    // Files whose removal had not become durable.
+    const deletedTo = deleted.endOf(queue.topic);
+    if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) queues.removeQueue(queue);
+  }
   const dispatcher = new Dispatcher({
     clock,
     logger,
     queues,
     index,
+    livesFrom: (topic) => deleted.endOf(topic),
     delayLevels,
     onArrival: (topic, queueId, maxOffset, tagsCode) => arrival(topic, queueId, maxOffset, tagsCode),
   });
@@ -117,6 +126,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     files,
     queues,
     checkpoint,
+    deleted,
     index,
     dispatcher,
     clean,
@@ -134,6 +144,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     logCache,
     index,
     checkpoint,
+    deleted,
     dispatcher,
     report,
     vouched: checkpoint.logicsPhysicalOffset,

@@ -10,7 +10,7 @@
 import {
   type Clock,
   errorText,
-  type GantryError,
+  GantryError,
   type Logger,
   type QueueOffset,
   queueOffset,
@@ -30,6 +30,7 @@ import { loadStore, type StoreDependencies, type StoreParts } from './load-store
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import type { RecoveryReport } from './recovery/recover.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { Ready } from './segment/index.ts';
@@ -72,9 +73,12 @@ export class MessageStore {
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
   readonly #derived: DerivedFlush;
+  readonly #deleted: DeletedTopics;
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
+  /** Topics whose deletion is under way. */
+  readonly #deleting = new Set<string>();
   #arrival: ArrivalListener = () => {};
   #turnAsked = false;
   #closing = false;
@@ -93,6 +97,7 @@ export class MessageStore {
     this.#queues = parts.queues;
     this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
+    this.#deleted = parts.deleted;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
@@ -307,10 +312,28 @@ export class MessageStore {
     for (const { topic, queueId } of this.#queues.all()) yield { topic, queueId };
   }
 
-  /** Removes a topic's ConsumeQueues; its messages stay in the log until retention. */
-  deleteTopic(topic: string): void {
-    this.#queues.remove(topic);
-    this.#dispatcher.forgetTopic(topic);
+  /**
+   * Removes the ConsumeQueues of topics, for good: their messages stay in the log until retention, but no start brings them back, and a
+   * topic of the same name begins at ordinal 0. Puts to these topics are refused meanwhile. RocketMQ: deleteTopics, which keeps no
+   * record of it. @throws GantryError IO, DISK_FULL; then the topics are as before.
+   */
+  async deleteTopics(topics: readonly string[]): Promise<void> {
+    if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
+    const doomed = topics.filter((topic) => this.#queues.has(topic) && !this.#deleting.has(topic));
+    for (const topic of doomed) this.#deleting.add(topic);
+    try {
+      const end = this.#log.wrote;
+      await this.#durable(end);
+      this.#deleted.add(doomed, end, this.#log.minimum);
+      for (const topic of doomed) {
+        const watched = this.#queues.topic(topic).queues.filter((queue) => queue.watched);
+        this.#dispatcher.endLife(topic, end);
+        this.#queues.remove(topic);
+        for (const { queueId } of watched) this.watch(topic, queueId, true);
+      }
+    } finally {
+      for (const topic of doomed) this.#deleting.delete(topic);
+    }
   }
 
   /**
@@ -324,6 +347,7 @@ export class MessageStore {
     for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
     await this.#index?.truncateTo(offset);
     this.#log.truncateTo(offset);
+    this.#deleted.lowerTo(offset);
     this.#dispatcher.startAt(offset);
     return true;
   }
@@ -365,6 +389,10 @@ export class MessageStore {
     if (topicBytes > limit || topicBytes === 0) {
       result.reason = `the topic has ${topicBytes} bytes, the limit is ${limit}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
+    }
+    if (this.#deleting.size > 0 && this.#deleting.has(request.topic)) {
+      result.reason = `the topic ${request.topic} is being deleted`;
+      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
     }
     // Once a turn is enough: what the turn has appended itself is not what stalls.
     if (this.#log.uncommittedSince !== 0 && !this.#turnAsked) {
@@ -490,7 +518,19 @@ export class MessageStore {
     this.#derived.flush(done);
   }
 
-  // --- Helpers of close and truncate
+  // --- Helpers of close, truncate and delete
+
+  /** Resolves when everything below `offset`, which was put, is on disk, also with asynchronous flush. @throws GantryError IO, DISK_FULL. */
+  async #durable(offset: number): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const settle = (status: PutMessageStatus, reason: string): void => {
+        if (status !== PutMessageStatus.PUT_OK) return reject(new GantryError('IO', reason));
+        this.#log.syncTo(offset, (error) => (error === undefined ? resolve() : reject(error)));
+      };
+      this.#acks.park(offset, false, { settle });
+      this.#askTurn();
+    });
+  }
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */
   #quiet(): Promise<void> {

@@ -24,6 +24,7 @@ export async function checkStarted(world: World, store: MessageStore, model: Mod
   );
   model.recovered(found, promisedTo, wrote);
   await dispatched(world, store);
+  model.settleDeletion((topic, queueId) => store.maxOffsetInQueue(topic, queueId));
   await checkQueues(world, store, model);
   checkMarks(store);
 }

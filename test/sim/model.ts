@@ -56,6 +56,10 @@ export class Model {
   /** Where the next record goes, unless the file has no room: the end of the last record, or of its file where a filler follows it. */
   end = 0;
   #queues = new Map<string, Entry[]>();
+  /** Position from which a topic's messages are in its queues: where the log ended when it was deleted. */
+  readonly #livesFrom = new Map<string, number>();
+  /** A deletion that nobody was told the end of. */
+  deleting: { readonly topics: readonly string[]; readonly end: number } | undefined;
 
   constructor(fileSize: number) {
     this.fileSize = fileSize;
@@ -93,6 +97,25 @@ export class Model {
       this.log.push(entry);
       this.end = entry.position + entry.size;
     }
+  }
+
+  /** The deletion under way has been answered with success, and with it the log up to there is durable. */
+  deleted(): void {
+    const { topics, end } = this.deleting!;
+    for (const topic of topics) this.#livesFrom.set(topic, end);
+    this.deleting = undefined;
+    this.durableTo = Math.max(this.durableTo, end);
+    this.writtenTo = Math.max(this.writtenTo, end);
+    this.#keep(this.log.length);
+  }
+
+  /** A start has decided on a deletion that nobody was told the end of: all of its topics lose all of their queues, or none any. */
+  settleDeletion(maxOffset: (topic: string, queueId: number) => number): void {
+    const doomed = [...this.#queues.values()].filter(([first]) => this.deleting?.topics.includes(first!.topic));
+    const gone = doomed.filter(([first]) => maxOffset(first!.topic, first!.queueId) === 0);
+    assert.ok(gone.length === 0 || gone.length === doomed.length, 'a deletion is done whole or not at all');
+    if (gone.length > 0) this.deleted();
+    this.deleting = undefined;
   }
 
   /** The store has given up what it could not write: everything from `end` on was never stored and must not come back. */
@@ -140,6 +163,7 @@ export class Model {
     this.log.length = count;
     this.#queues = new Map();
     for (const entry of this.log) {
+      if (entry.position < (this.#livesFrom.get(entry.topic) ?? 0)) continue;
       const key = `${entry.topic}/${entry.queueId}`;
       const queue = this.#queues.get(key);
       if (queue === undefined) this.#queues.set(key, [entry]);

@@ -9,13 +9,15 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
+    'no-deletions': { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
-const syncLies = values['sync-lies'];
+const options = { syncLies: values['sync-lies'], deletions: !values['no-deletions'] };
+const flags = `${options.syncLies ? ' --sync-lies' : ''}${options.deletions ? '' : ' --no-deletions'}`;
 
 if (values.seed !== undefined) {
-  const report = await runHistory(Number(values.seed), { syncLies, trace: (line) => console.log(line) });
+  const report = await runHistory(Number(values.seed), { ...options, trace: (line) => console.log(line) });
   console.log(report);
 } else {
   const from = Number(values.from);
@@ -25,12 +27,11 @@ if (values.seed !== undefined) {
   let failed = 0;
   for (let seed = from; seed < to; seed++) {
     try {
-      for (const [name, n] of Object.entries(await runHistory(seed, { syncLies })))
-        totals[name] = (totals[name] ?? 0) + n;
+      for (const [name, n] of Object.entries(await runHistory(seed, options))) totals[name] = (totals[name] ?? 0) + n;
     } catch (error) {
       failed++;
       console.log(`seed ${seed} fails: ${error instanceof Error ? error.message : String(error)}`);
-      console.log(`  replay: npm run sim -- --seed ${seed}${syncLies ? ' --sync-lies' : ''}`);
+      console.log(`  replay: npm run sim -- --seed ${seed}${flags}`);
     }
   }
   console.log(totals);

@@ -4,7 +4,8 @@
 // A history is a function of its seed and of nothing else; `node dist/test/sim/nightly.js --seed N` replays one.
 
 import assert from 'node:assert/strict';
-import { GantryError, type Logger } from '../../src/common/index.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
 import { type Hold, readWhole, saveDurably } from '../../src/io/index.ts';
 import { type MessageStore, PutMessageStatus, PutResult, putStatusName } from '../../src/store/index.ts';
 import { checkClosedFiles, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
@@ -16,6 +17,8 @@ import { PowerLost, World } from './world.ts';
 export interface HistoryOptions {
   /** The disk reports syncs that it does not do: then acknowledged messages must be seen to go missing. */
   syncLies?: boolean;
+  /** Topics are deleted now and then (the default). Seeds that were named before that keep their history without. */
+  deletions?: boolean;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -30,6 +33,8 @@ export interface HistoryReport {
   cleanStops: number;
   /** Power cuts during a start. */
   cutStarts: number;
+  /** Deletions that were answered with success. */
+  deletions: number;
 }
 
 const OFFSETS = `${ROOT}/config/consumerOffset.json`;
@@ -50,10 +55,13 @@ class History {
     kills: 0,
     cleanStops: 0,
     cutStarts: 0,
+    deletions: 0,
   };
   readonly #world: World;
   readonly #model = new Model(LOG_FILE_BYTES);
   readonly #syncFlush: boolean;
+  /** Decides on deletions alone, so that all else stays as the seed has it. */
+  readonly #deletions: Random | undefined;
   readonly #trace: (line: string) => void;
   readonly #result = new PutResult();
   readonly #logger: Logger;
@@ -71,6 +79,7 @@ class History {
 
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
+    this.#deletions = options.deletions === false ? undefined : new SeededRandom(~seed);
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
@@ -208,6 +217,7 @@ class History {
     const world = this.#world;
     const choice = world.random.int(20);
     if (world.random.int(100) === 0) this.#trouble();
+    if (this.#deletions?.int(80) === 0) await this.#delete(this.#deletions);
     if (choice < 7) await this.#put();
     else if (choice < 12) await world.complete();
     else if (choice < 16) await world.soon();
@@ -303,6 +313,32 @@ class History {
     });
   }
 
+  /** Deletes some topics; what is sent to them afterwards begins at 0. */
+  async #delete(random: Random): Promise<void> {
+    const store = this.#store!;
+    if (this.#model.deleting !== undefined) return;
+    const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => random.int(2) === 0);
+    if (topics.length === 0) return;
+    this.#noteGivenUp();
+    this.#model.deleting = { topics, end: this.#model.end };
+    this.#trace(`delete ${topics.join()} at ${this.#model.end}`);
+    store.deleteTopics(topics).then(
+      () => {
+        // An answer after the power went never reached anybody.
+        if (this.#store !== store || this.#world.fs.isDown) return;
+        this.#trace(`deleted ${topics.join()}`);
+        this.report.deletions++;
+        this.#model.deleted();
+      },
+      (error: unknown) => {
+        this.#trace(`not deleted: ${String(error)}`);
+        if (this.#store === store && !this.#world.fs.isDown) this.#model.deleting = undefined;
+      },
+    );
+    // If everything was durable already, the model must hear of it before the next put.
+    await turn();
+  }
+
   /** A consumer reads somewhere; under sync flush, what it sees is durable. */
   async #read(): Promise<void> {
     const world = this.#world;
@@ -312,8 +348,9 @@ class History {
     if (max === 0) return;
     const offset = world.random.int(max);
     const got = await pull(world, store, topic, queueId, offset, { maxMessages: 1 + world.random.int(10) });
-    assert.ok(got.records.length > 0, `a pull at ${offset} of ${topic}/${queueId} (maximum ${max}) finds nothing`);
     const queue = this.#model.queue(topic, queueId);
+    if (queue.length <= offset) return; // Its topic was deleted meanwhile.
+    assert.ok(got.records.length > 0, `a pull at ${offset} of ${topic}/${queueId} (maximum ${max}) finds nothing`);
     for (let i = 0; i < got.records.length; i++) {
       const entry = queue[offset + i]!;
       sameMessage(entry, got.records[i]!);

@@ -37,9 +37,11 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
     }
     for (const topic of unused) {
       context.logger.warn(`topic ${topic} is not known any more: its queues are removed`);
-      context.store.deleteTopic(topic);
     }
-    request.respond(ResponseCode.SUCCESS);
+    answerLater(request, async (responder) => {
+      await context.store.deleteTopics([...unused]);
+      responder.respond(ResponseCode.SUCCESS);
+    });
   });
 }
 

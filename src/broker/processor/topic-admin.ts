@@ -10,7 +10,7 @@ import { parseAttributes } from '../topic/attributes.ts';
 import { queueNumsFault, TopicConfig } from '../topic/topic-config.ts';
 import { readTopicConfig, topicFields } from '../topic/topic-json.ts';
 import { popRetryTopicV1, popRetryTopicV2, topicNameFault } from '../topic/topic-names.ts';
-import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
+import { answerLater, type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
 
 export function registerTopicAdmin(registry: HandlerRegistry, context: BrokerContext): void {
   registry.register(RequestCode.UPDATE_AND_CREATE_TOPIC, (request) => updateTopic(context, request));
@@ -113,12 +113,14 @@ function deleteTopic(context: BrokerContext, request: Request): void {
       }
     }
   }
-  for (const name of doomed) {
-    context.topics.delete(name);
-    context.offsets.removeTopic(name);
-    context.store.deleteTopic(name);
-  }
-  request.respond(ResponseCode.SUCCESS);
+  answerLater(request, async (responder) => {
+    await context.store.deleteTopics(doomed);
+    for (const name of doomed) {
+      context.topics.delete(name);
+      context.offsets.removeTopic(name);
+    }
+    responder.respond(ResponseCode.SUCCESS);
+  });
 }
 
 function getAllTopics(context: BrokerContext, request: Request): void {

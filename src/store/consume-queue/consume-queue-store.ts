@@ -92,6 +92,11 @@ export class ConsumeQueueStore {
     return entry;
   }
 
+  /** Whether a topic has a queue. */
+  has(topic: string): boolean {
+    return this.#topics.has(topic);
+  }
+
   *all(): IterableIterator<ConsumeQueue> {
     for (const entry of this.#topics.values()) for (const queue of entry.queues) if (queue !== undefined) yield queue;
   }
@@ -298,7 +303,7 @@ export class ConsumeQueueStore {
     for (const file of queue.files) if (file.end > ordinal * CQ_UNIT_BYTES) this.#options.cache.forget(file);
   }
 
-  /** Removes a queue's files and starts it afresh: they hold nothing that belongs to the log's beginning. */
+  /** Removes a queue's files and starts it afresh: they hold nothing that belongs to it. */
   clear(queue: ConsumeQueue): void {
     for (const file of queue.files) {
       this.#forget(file);
@@ -310,6 +315,15 @@ export class ConsumeQueueStore {
     queue.foundEnd = 0;
     queue.minOffset = 0;
     queue.resetTo(0, -1);
+  }
+
+  /** Removes one queue and its folder. */
+  removeQueue(queue: ConsumeQueue): void {
+    this.clear(queue);
+    this.#dirtyFolders.delete(queue.folder);
+    this.#fs.removeTree(queue.folder);
+    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+    delete this.#topics.get(queue.topic)?.queues[queue.queueId];
   }
 
   /** Removes a topic's queues and files. */

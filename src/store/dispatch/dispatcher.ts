@@ -44,6 +44,8 @@ interface DispatchTopic {
   /** Unfinished Java hashes of `topic#` and `topic#T#`. */
   readonly keySeed: number;
   readonly tagSeed: number;
+  /** Records below are of an earlier life of the topic: they have no place in its queues. */
+  livesFrom: number;
   /** By queueId; sparse. */
   readonly queues: ConsumeQueue[];
 }
@@ -54,6 +56,8 @@ export interface DispatcherOptions {
   queues: ConsumeQueueStore;
   /** undefined: no index is kept. */
   index: KeyIndex | undefined;
+  /** Physical offset below which a topic's records are of an earlier life (DeletedTopics). */
+  livesFrom: (topic: string) => number;
   /** Milliseconds of each delay level. */
   delayLevels: readonly number[];
   onArrival: ArrivalListener;
@@ -70,8 +74,8 @@ export class Dispatcher {
   /** Units that did not follow their queue's end: gaps that were filled, places that were taken. */
   disorders = 0;
 
-  /** During recovery: told of a queue before its first record is put again. */
-  onRecovered: ((queue: ConsumeQueue, ordinal: number) => void) | undefined;
+  /** During recovery: told of a queue before its first record is put again, with that record's place. */
+  onRecovered: ((queue: ConsumeQueue, ordinal: number, physicalOffset: number) => void) | undefined;
 
   readonly #options: DispatcherOptions;
   readonly #topics = new ByteTable<DispatchTopic>();
@@ -132,23 +136,37 @@ export class Dispatcher {
     const properties = this.#properties;
     properties.scan(bytes, record.propertiesStart, record.propertiesEnd);
     const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
-    if (transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT) {
+    const isCounted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
+    if (isCounted && record.physicalOffset >= topic.livesFrom) {
       const tagsCode = this.#tagsCode(bytes, record, topic);
       const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
-      if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, record.queueOffset);
-      const outcome = this.#options.queues.put(
-        queue,
-        record.physicalOffset,
-        record.totalSize,
-        tagsCode,
-        record.queueOffset,
-      );
+      if (this.onRecovered !== undefined && !queue.rebuilt)
+        this.onRecovered(queue, record.queueOffset, record.physicalOffset);
+      let outcome = this.#put(queue, record, tagsCode);
+      if (outcome === UnitPut.CONFLICT && record.queueOffset === 0) {
+        this.#beginAgain(topic, record, queue);
+        outcome = this.#put(queue, record, tagsCode);
+      }
       if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(topic, record, queue, outcome);
       if (queue.watched) this.#options.onArrival(topic.name, record.queueId, queueOffset(queue.maxOffset), tagsCode);
     }
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
     if (toIndex && this.#options.index !== undefined) this.#index(bytes, record, topic);
+  }
+
+  #put(queue: ConsumeQueue, record: RecordView, tagsCode: number): UnitPut {
+    return this.#options.queues.put(queue, record.physicalOffset, record.totalSize, tagsCode, record.queueOffset);
+  }
+
+  /** The first ordinal comes again in a log of RocketMQ's, which does not say that the topic was deleted and made anew. */
+  #beginAgain(topic: DispatchTopic, record: RecordView, queue: ConsumeQueue): void {
+    this.disorders++;
+    this.#options.logger.warn(
+      `${topic.name} queue ${record.queueId} begins again at ${record.physicalOffset}: its topic was deleted and made anew; ` +
+        `the ${queue.maxOffset} messages before are not in the queue`,
+    );
+    this.#options.queues.clear(queue);
   }
 
   #advance(position: number): void {
@@ -240,6 +258,7 @@ export class Dispatcher {
       isSchedule: name === SCHEDULE_TOPIC,
       keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
+      livesFrom: this.#options.livesFrom(name),
       queues: [],
     };
     this.#topics.add(topic);
@@ -252,9 +271,13 @@ export class Dispatcher {
     return queue;
   }
 
-  /** Forgets a deleted topic's queues, so that later records find fresh ones. */
-  forgetTopic(name: string): void {
-    for (const topic of this.#topics.values()) if (topic.name === name) topic.queues.length = 0;
+  /** A topic was deleted: its records below `livesFrom` are not dispatched any more, later ones find fresh queues. */
+  endLife(name: string, livesFrom: number): void {
+    for (const topic of this.#topics.values()) {
+      if (topic.name !== name) continue;
+      topic.livesFrom = livesFrom;
+      topic.queues.length = 0;
+    }
   }
 }
 

@@ -7,6 +7,7 @@ import { errorText, type Logger } from '../../common/index.ts';
 import { type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import type { ConsumeQueue } from '../consume-queue/index.ts';
+import type { DeletedTopics } from './deleted-topics.ts';
 
 interface Saved {
   version: 1;
@@ -39,13 +40,15 @@ export function saveQueueBounds(
   saveDurably(fs, `${root}/gantry/queue-bounds.json`, JSON.stringify(saved));
 }
 
-/** The saved bounds, if they belong to this checkpoint; an unreadable file counts as none. */
-export function loadQueueBounds(
-  fs: FileSystem,
-  root: string,
-  checkpoint: StoreCheckpoint,
-  logger: Logger,
-): Array<{ topic: string; queueId: number; bound: number }> {
+/** The saved bounds, if they belong to this checkpoint, without those of topics that were deleted since; an unreadable file counts as none. */
+export function loadQueueBounds(input: {
+  fs: FileSystem;
+  root: string;
+  checkpoint: StoreCheckpoint;
+  deleted: DeletedTopics;
+  logger: Logger;
+}): Array<{ topic: string; queueId: number; bound: number }> {
+  const { fs, root, checkpoint, deleted, logger } = input;
   const path = `${root}/gantry/queue-bounds.json`;
   const bounds: Array<{ topic: string; queueId: number; bound: number }> = [];
   try {
@@ -55,6 +58,7 @@ export function loadQueueBounds(
     // A checkpoint that has moved on was written by another broker.
     if (saved.version !== 1 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return [];
     for (const [topic, queues] of Object.entries(saved.queues)) {
+      if (deleted.endOf(topic) > saved.logicsPhysicalOffset) continue;
       for (const [queueId, bound] of Object.entries(queues)) bounds.push({ topic, queueId: Number(queueId), bound });
     }
   } catch (error) {

@@ -53,14 +53,21 @@ export function recoverQueueEnd(store: ConsumeQueueStore, queue: ConsumeQueue, c
 /**
  * Recovery has come to a queue's first record in the scanned part of the log: from its ordinal on nothing in the files is trusted (a
  * torn unit can look like one), and the units are put again. The old bytes are overwritten; what is left of them behind the
- * queue's new end is cut by `cutQueueToLog`.
+ * queue's new end is cut by `cutQueueToLog`. Units before it that lie behind the record in the log are of a later life of the topic,
+ * which the scan will come to.
  */
-export function rebuildFrom(store: ConsumeQueueStore, queue: ConsumeQueue, ordinal: number): void {
+export function rebuildFrom(
+  store: ConsumeQueueStore,
+  queue: ConsumeQueue,
+  ordinal: number,
+  physicalOffset: number,
+): void {
   queue.rebuilt = true;
   queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
-  if (ordinal >= queue.maxOffset) return;
-  if (ordinal < (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES) store.clear(queue);
-  else store.dropTail(queue, ordinal, lastPhysicalEnd(store, queue, ordinal));
+  const end = Math.min(ordinal, queue.maxOffset);
+  const before = lastPhysicalEnd(store, queue, end);
+  if (before > physicalOffset || ordinal < (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES) store.clear(queue);
+  else if (end < queue.maxOffset) store.dropTail(queue, end, before);
 }
 
 /** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */

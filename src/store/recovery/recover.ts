@@ -17,6 +17,7 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import type { DeletedTopics } from './deleted-topics.ts';
 import { type Aside, keepAside } from './keep-aside.ts';
 import { loadQueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
@@ -36,6 +37,7 @@ export interface RecoverInput {
   /** Loaded, each queue's end found. */
   queues: ConsumeQueueStore;
   checkpoint: StoreCheckpoint;
+  deleted: DeletedTopics;
   index: IndexService | undefined;
   dispatcher: Dispatcher;
   /** Whether the last run ended with a clean stop (no `abort`). */
@@ -77,9 +79,9 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   let gap: ConsumeQueue | undefined;
   const scanFrom = (from: number): ScanResult => {
     gap = undefined;
-    dispatcher.onRecovered = (queue, ordinal) => {
+    dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
       if (clean) queue.rebuilt = true;
-      else rebuildFrom(queues, queue, ordinal);
+      else rebuildFrom(queues, queue, ordinal, physicalOffset);
       if (ordinal > queue.maxOffset) gap ??= queue;
     };
     const total = files.at(-1)!.end - files[from]!.base;
@@ -142,6 +144,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     recoverQueueStart(queues, queue, files[0]?.base ?? scan.end);
   }
   await index?.truncateTo(scan.end);
+  input.deleted.lowerTo(scan.end);
   report.tookMs = clock.monotonic() - started;
   return report;
 }
@@ -154,6 +157,7 @@ async function recoverEmpty(input: RecoverInput, started: number): Promise<Recov
     queues.removeAll();
   }
   await index?.destroy();
+  input.deleted.lowerTo(0);
   return {
     clean: input.clean,
     scannedFrom: 0,
@@ -194,7 +198,7 @@ function chooseStart(input: RecoverInput): { offset: number; reason: string } {
       );
     }
   }
-  for (const { topic, queueId, bound } of loadQueueBounds(input.fs, input.root, checkpoint, input.logger)) {
+  for (const { topic, queueId, bound } of loadQueueBounds(input)) {
     const queue = queues.find(topic, queueId);
     const found = queue?.maxOffset ?? 0;
     if (found >= bound) continue;

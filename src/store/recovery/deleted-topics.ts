@@ -1,0 +1,79 @@
+// Which records are of a topic's earlier life: `<root>/gantry/deleted-topics.json`. Deleting a topic leaves its messages in the log, and
+// the log alone cannot say that they are gone: built from it again, the queues would hold them, and what was sent to a topic of that
+// name since would find its ordinals taken. RocketMQ keeps no such record, and loses either.
+//
+//   log   ··A0··A1··B0··A2··|··B1··A0'··A1'··        A is dispatched from its end `|` on, B from the beginning
+//                           ^ end of A
+//
+// Invariant (rule 2): an end is saved only after the log is durable up to it, so that a recovery that finds the log shorter has lost
+// bytes to damage; it lowers the ends before anything is appended.
+
+import type { Logger } from '../../common/index.ts';
+import { type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
+
+interface Saved {
+  version: 1;
+  /** topic -> physical offset below which its records are of an earlier life. */
+  ends: Record<string, number>;
+}
+
+export class DeletedTopics {
+  readonly #fs: FileSystem;
+  readonly #path: string;
+  #ends: Map<string, number>;
+
+  private constructor(fs: FileSystem, path: string, ends: Map<string, number>) {
+    this.#fs = fs;
+    this.#path = path;
+    this.#ends = ends;
+  }
+
+  /** Reads the file, or its `.bak` with a warning. Without both nothing counts as deleted. @throws GantryError IO. */
+  static load(fs: FileSystem, root: string, logger: Logger): DeletedTopics {
+    const path = `${root}/gantry/deleted-topics.json`;
+    for (const candidate of [path, `${path}.bak`]) {
+      const bytes = readWhole(fs, candidate);
+      if (bytes === undefined) continue;
+      const ends = parse(bytes);
+      if (ends !== undefined) return new DeletedTopics(fs, path, ends);
+      logger.warn(`${candidate} cannot be read; messages of topics that were deleted may appear again`);
+    }
+    return new DeletedTopics(fs, path, new Map());
+  }
+
+  /** Physical offset below which records of `topic` are of an earlier life; 0 if it was never deleted. */
+  endOf(topic: string): number {
+    return this.#ends.get(topic) ?? 0;
+  }
+
+  /** Ends the life of `topics` at `end`, durably. On an error nothing has changed. @throws GantryError IO, DISK_FULL. */
+  add(topics: Iterable<string>, end: number, logMinimum: number): void {
+    const ends = new Map([...this.#ends].filter(([, other]) => other > logMinimum));
+    for (const topic of topics) ends.set(topic, end);
+    this.#save(ends);
+  }
+
+  /** The log was cut: what will be appended from `logEnd` on is of the present life. @throws GantryError IO, DISK_FULL. */
+  lowerTo(logEnd: number): void {
+    if (![...this.#ends.values()].some((end) => end > logEnd)) return;
+    this.#save(new Map([...this.#ends].map(([topic, end]) => [topic, Math.min(end, logEnd)])));
+  }
+
+  #save(ends: Map<string, number>): void {
+    const saved: Saved = { version: 1, ends: Object.fromEntries(ends) };
+    saveDurably(this.#fs, this.#path, JSON.stringify(saved));
+    this.#ends = ends;
+  }
+}
+
+/** undefined if the bytes are not such a file. */
+function parse(bytes: Uint8Array): Map<string, number> | undefined {
+  try {
+    const { version, ends } = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
+    if (version !== 1) return undefined;
+    const entries = Object.entries(ends);
+    return entries.every(([, end]) => Number.isSafeInteger(end)) ? new Map(entries) : undefined;
+  } catch {
+    return undefined;
+  }
+}
