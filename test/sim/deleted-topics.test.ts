@@ -1,0 +1,227 @@
+// A topic that was deleted stays so, and what is sent to a topic of that name afterwards is kept, whatever happens in between.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { PutMessageStatus } from '../../src/store/index.ts';
+import { ROOT } from './engine.ts';
+import { SmallStore } from './small-store.ts';
+
+const RECORD = `${ROOT}/gantry/deleted-topics.json`;
+const ENDS: ReadonlyArray<readonly [string, (small: SmallStore) => Promise<void>]> = [
+  ['a clean stop', (small) => small.stop()],
+  ['a kill', async (small) => small.kill()],
+  ['a power cut', async (small) => small.powerCut()],
+];
+
+async function deleteTopic(small: SmallStore, topic = 'T'): Promise<void> {
+  await small.world.settle(small.store.deleteTopics([topic]), 'the topic is deleted');
+}
+
+async function flushDerived(small: SmallStore): Promise<void> {
+  const flushed = new Promise((resolve) => small.store.flushDerived(resolve));
+  assert.equal(await small.world.settle(flushed, 'the derived files are flushed'), undefined);
+}
+
+/** Five messages of topic T, its deletion, and three more. */
+async function twoLives(small: SmallStore): Promise<void> {
+  await small.sendMany(5, () => ({ body: 'old' }));
+  await deleteTopic(small);
+  await small.sendMany(3, () => ({ body: 'new' }));
+}
+
+async function expectNew(small: SmallStore, count: number): Promise<void> {
+  const found = await small.drain();
+  assert.deepEqual(
+    found.map((record) => `${record.queueOffset} ${record.body}`),
+    Array.from({ length: count }, (_, i) => `${i} new`),
+  );
+}
+
+describe('a deleted topic: its messages came back and made those unreadable that were sent after it', () => {
+  for (const flushDiskType of ['SYNC_FLUSH', 'ASYNC_FLUSH'] as const) {
+    for (const [name, end] of ENDS) {
+      const isPromised = flushDiskType === 'SYNC_FLUSH' || name !== 'a power cut';
+      it(`delete, send, ${name}, start (${flushDiskType})`, { skip: !isPromised }, async () => {
+        const small = await SmallStore.create({ flushDiskType });
+        await twoLives(small);
+        await end(small);
+        await small.start();
+        await expectNew(small, 3);
+        assert.equal((await small.send({ body: 'new' })).queueOffset, 3);
+        await small.stop();
+        await small.start();
+        await expectNew(small, 4);
+      });
+
+      it(`delete, ${name}, start (${flushDiskType})`, async () => {
+        const small = await SmallStore.create({ flushDiskType });
+        await small.sendMany(5, () => ({ body: 'old' }));
+        await deleteTopic(small);
+        await end(small);
+        await small.start();
+        assert.equal(small.store.maxOffsetInQueue('T', 0), 0);
+        assert.equal((await small.send({ body: 'new' })).queueOffset, 0);
+        await expectNew(small, 1);
+      });
+    }
+  }
+
+  it('delete, send, clean stop, start, send, kill, start', async () => {
+    const small = await SmallStore.create();
+    await twoLives(small);
+    await small.stop();
+    await small.start();
+    await small.send({ body: 'new' });
+    small.kill();
+    await small.start();
+    await expectNew(small, 4);
+  });
+
+  it('without its derived files', async () => {
+    const small = await SmallStore.create();
+    await twoLives(small);
+    await small.stop();
+    small.fs.removeTree(`${ROOT}/consumequeue`);
+    small.fs.removeTree(`${ROOT}/index`);
+    small.fs.settle();
+    await small.start();
+    await expectNew(small, 3);
+  });
+
+  it('a power cut that brings the removed files back, in part or whole', async () => {
+    for (let seed = 0; seed < 40; seed++) {
+      const small = await SmallStore.create();
+      await small.sendMany(120, () => ({ body: 'old' }));
+      await flushDerived(small);
+      await deleteTopic(small);
+      await small.sendMany(seed % 4, () => ({ body: 'new' }));
+      small.powerCut(seed);
+      await small.start();
+      await expectNew(small, seed % 4);
+    }
+  });
+
+  it('deleted three times', async () => {
+    const small = await SmallStore.create();
+    for (let life = 0; life < 3; life++) {
+      await small.sendMany(2 + life, () => ({ body: 'old' }));
+      await deleteTopic(small);
+    }
+    await small.send({ body: 'new' });
+    small.kill();
+    await small.start();
+    await expectNew(small, 1);
+  });
+
+  it('a start after it has nothing to mend: the bounds of the queues that were removed do not count', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(60, () => ({ body: 'old' }));
+    await flushDerived(small);
+    await deleteTopic(small);
+    await small.send({ body: 'new' });
+    small.kill();
+    await small.start();
+    assert.deepEqual(small.log.texts('warn'), []);
+  });
+});
+
+describe('while a topic is deleted', () => {
+  it('sends to it are refused, others go on, and what was not dispatched yet stays out of the new queue', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(5, () => ({ body: 'old' }));
+    const last = small.put({ body: 'old' });
+    assert.equal(last.queueOffset, 5);
+    let done = false;
+    const deletion = small.store.deleteTopics(['T']).then(() => {
+      done = true;
+    });
+    const refused = small.put({ body: 'between' });
+    assert.equal(refused.status, PutMessageStatus.SERVICE_NOT_AVAILABLE);
+    assert.equal(refused.reason, 'the topic T is being deleted');
+    assert.equal(small.put({ topic: 'U' }).status, PutMessageStatus.PUT_OK);
+    assert.equal(done, false);
+    await small.world.settle(deletion, 'the topic is deleted');
+    await small.send({ body: 'new' });
+    await expectNew(small, 1);
+    await small.expectQueue(0, 1, 'U');
+  });
+
+  it('a disk that is full refuses the deletion, and the topic is as before', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(5, () => ({ body: 'new' }));
+    small.fs.fillAfter(0);
+    await assert.rejects(deleteTopic(small), { code: 'DISK_FULL' });
+    small.fs.freeSpace();
+    await small.expectQueue(0, 5);
+    assert.equal((await small.send({ body: 'new' })).queueOffset, 5);
+    small.kill();
+    await small.start();
+    await expectNew(small, 6);
+  });
+
+  it('who waits for its messages is told of those that come after', async () => {
+    const small = await SmallStore.create();
+    await small.send();
+    small.store.watch('T', 0, true);
+    const arrivals: number[] = [];
+    small.store.onArrival((_topic, _queueId, maxOffset) => arrivals.push(maxOffset));
+    await deleteTopic(small);
+    await small.send();
+    assert.deepEqual(arrivals, [1]);
+  });
+});
+
+describe('the record of deleted topics', () => {
+  it('falls back to its .bak, and says so', async () => {
+    const small = await SmallStore.create();
+    await twoLives(small);
+    await small.send({ topic: 'U' });
+    await deleteTopic(small, 'U');
+    await small.stop();
+    small.overwrite(RECORD, 0, Buffer.from('torn'));
+    await small.start();
+    await expectNew(small, 3);
+    assert.match(small.log.texts('warn').join(), /deleted-topics\.json cannot be read/);
+  });
+
+  it('does not reach beyond a log that was cut by damage', async () => {
+    const small = await SmallStore.create();
+    const sent = await small.sendMany(5, () => ({ body: 'old' }));
+    await deleteTopic(small);
+    await small.stop();
+    small.zeroLogFrom(sent[2]!.wroteOffset);
+    await small.start();
+    await small.send({ body: 'new' });
+    small.kill();
+    await small.start();
+    await expectNew(small, 1);
+  });
+});
+
+describe('a store of RocketMQ, which keeps no record of a deletion: the newest life of a topic is the one that is read', () => {
+  const states: ReadonlyArray<readonly [string, (small: SmallStore) => void]> = [
+    ['as it was left', () => {}],
+    ['without its ConsumeQueues', (small) => small.fs.removeTree(`${ROOT}/consumequeue`)],
+    ['without its index', (small) => small.fs.removeTree(`${ROOT}/index`)],
+    ['without its checkpoint', (small) => small.fs.remove(`${ROOT}/checkpoint`)],
+  ];
+  for (const [name, change] of states) {
+    for (const abort of [false, true]) {
+      it(`${name}, ${abort ? 'after a kill' : 'after a clean stop'}`, async () => {
+        const small = await SmallStore.create();
+        await twoLives(small);
+        await small.stop();
+        small.fs.removeTree(`${ROOT}/gantry`);
+        change(small);
+        small.fs.settle();
+        if (abort) small.leaveAbort();
+        await small.start();
+        await expectNew(small, 3);
+        assert.equal((await small.send({ body: 'new' })).queueOffset, 3);
+        small.kill();
+        await small.start();
+        await expectNew(small, 4);
+      });
+    }
+  }
+});
