@@ -10,6 +10,7 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SeededRandom, systemClock } from '../../src/common/index.ts';
 import type { Ports } from '../interop/ports.ts';
+import type { DeleterState } from './deleter.ts';
 import type { KillMoment, LoadOptions, LoadReport } from './load.ts';
 import { Expectation } from './manifest.ts';
 import { CrashError, Program } from './program.ts';
@@ -45,6 +46,8 @@ export interface RunFigures {
   startKills: number;
   /** Messages acknowledged before a kill. */
   acknowledged: number;
+  /** Deletions of a topic acknowledged before a kill. */
+  deletions: number;
   /** Messages in the store that nobody was promised. */
   unpromised: number;
   refused: number;
@@ -87,6 +90,7 @@ class CrashRun {
   /** How long the first start took: kills during a later one are spread over so long. */
   #startMs = 0;
   #broker: Program | undefined;
+  #deleter: DeleterState | undefined;
   readonly #helpers: Program[] = [];
 
   constructor(options: RunOptions) {
@@ -101,6 +105,7 @@ class CrashRun {
       kills: 0,
       startKills: 0,
       acknowledged: 0,
+      deletions: 0,
       unpromised: 0,
       refused: 0,
       starts: { tornTails: 0, backupsUsed: 0, indexesCut: 0, unfinishedFiles: 0 },
@@ -217,6 +222,8 @@ class CrashRun {
     this.#expected.read(manifest);
     this.#figures.kills++;
     this.#figures.acknowledged += report.acknowledged;
+    this.#deleter = report.deleter;
+    this.#figures.deletions += report.deleter.deletions;
     for (const { count } of Object.values(report.refused)) this.#figures.refused += count;
     if (report.acknowledged === 0) {
       throw new CrashError(`nothing was acknowledged; refused: ${JSON.stringify(report.refused)}\n${broker.tail()}`);
@@ -280,6 +287,7 @@ class CrashRun {
       const { unpromised } = await verifier.everything();
       this.#figures.unpromised = unpromised;
       await verifier.sendsGoOn(PROBE_LIFE + life, 12);
+      await verifier.deleted(this.#deleter!);
       await other;
     } finally {
       await verifier.close();

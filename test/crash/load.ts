@@ -4,6 +4,7 @@
 
 import { CollectingLogger, systemClock } from '../../src/common/index.ts';
 import { RemotingClient, RequestCode, ResponseCode, SerializeType } from '../../src/remoting/index.ts';
+import { callerOf, Deleter, type DeleterState } from './deleter.ts';
 import { ManifestWriter } from './manifest.ts';
 import { type Draft, draftOf, GROUP, MOST_REQUESTS } from './messages.ts';
 import { placesOf, sendDraft } from './send.ts';
@@ -37,6 +38,8 @@ export interface LoadReport {
   refused: Record<string, { count: number; remark: string }>;
   /** What went wrong before the broker was killed. */
   faults: string[];
+  /** The topic that was deleted again and again. */
+  deleter: DeleterState;
 }
 
 /** The broker is killed after so long in any case. */
@@ -84,15 +87,18 @@ class Load {
       this.#sent.push(0);
     }
     const limit = systemClock.after(LIMIT_MS, () => this.#kill());
+    const deleter = new Deleter(callerOf(this.#clients[0]!.channel(addr)!), this.#options.life);
     for (let i = 0; i < connections; i++) for (let j = 0; j < this.#options.window; j++) this.#send(i);
     await ended;
     limit.cancel();
+    if (deleter.fault !== undefined) this.#faults.push(deleter.fault);
     this.#manifest.write(this.#options.manifest, this.#options.life, this.#sent);
     return {
       requests: this.#requests,
       acknowledged: this.#manifest.acknowledged,
       refused: this.#refused,
       faults: this.#faults,
+      deleter: deleter.state,
     };
   }
 

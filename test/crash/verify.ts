@@ -15,6 +15,7 @@ import {
   RequestCode,
   ResponseCode,
 } from '../../src/remoting/index.ts';
+import { callerOf, type DeleterState, verifyDeleted } from './deleter.ts';
 import type { Expectation } from './manifest.ts';
 import { type Draft, draftOf, GROUP, idOf, QUEUES, topicNames } from './messages.ts';
 import { CrashError } from './program.ts';
@@ -105,6 +106,11 @@ export class Verifier {
     }
     this.#complete();
     this.#judge();
+  }
+
+  /** The topic that was deleted under the load. @throws CrashError */
+  async deleted(state: DeleterState): Promise<void> {
+    await verifyDeleted(callerOf(await this.#client.connect(this.#addr)), state);
   }
 
   async close(): Promise<void> {

@@ -205,6 +205,24 @@ describe('a store of RocketMQ, which keeps no record of a deletion: the newest l
     ['without its index', (small) => small.fs.removeTree(`${ROOT}/index`)],
     ['without its checkpoint', (small) => small.fs.remove(`${ROOT}/checkpoint`)],
   ];
+  it('the start begins in the middle of the earlier life, and a unit of the newest is torn', async () => {
+    const small = await SmallStore.create({ messageIndexEnable: false });
+    await small.sendMany(60, () => ({ body: 'old'.padEnd(300) }));
+    await small.stop();
+    const checkpoint = small.bytesOf(`${ROOT}/checkpoint`);
+    await small.start();
+    await small.sendMany(60, () => ({ body: 'old'.padEnd(300) }));
+    await deleteTopic(small);
+    await small.sendMany(60, () => ({ body: 'new' }));
+    await small.stop();
+    small.fs.removeTree(`${ROOT}/gantry`);
+    small.overwrite(`${ROOT}/checkpoint`, 0, checkpoint);
+    small.overwrite(`${ROOT}/consumequeue/T/0/${'0'.repeat(20)}`, 5 * 20 + 7, Buffer.from([1]));
+    small.leaveAbort();
+    await small.start();
+    await expectNew(small, 60);
+  });
+
   for (const [name, change] of states) {
     for (const abort of [false, true]) {
       it(`${name}, ${abort ? 'after a kill' : 'after a clean stop'}`, async () => {

@@ -111,7 +111,10 @@ export class Model {
 
   /** A start has decided on a deletion that nobody was told the end of: all of its topics lose all of their queues, or none any. */
   settleDeletion(maxOffset: (topic: string, queueId: number) => number): void {
-    const doomed = [...this.#queues.values()].filter(([first]) => this.deleting?.topics.includes(first!.topic));
+    const { topics = [], end = 0 } = this.deleting ?? {};
+    const doomed = [...this.#queues.values()].filter(
+      ([first]) => topics.includes(first!.topic) && first!.position < end,
+    );
     const gone = doomed.filter(([first]) => maxOffset(first!.topic, first!.queueId) === 0);
     assert.ok(gone.length === 0 || gone.length === doomed.length, 'a deletion is done whole or not at all');
     if (gone.length > 0) this.deleted();
