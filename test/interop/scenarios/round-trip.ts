@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
 import { received, sent } from '../clients.ts';
@@ -19,7 +19,13 @@ import {
 } from '../drained.ts';
 import { splitAddress } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
-import { type RunningBroker, SMALL_COMMIT_LOG_FILE, type SystemKind, writeBrokerConf } from '../system.ts';
+import {
+  CLUSTER_NAME,
+  type RunningBroker,
+  SMALL_COMMIT_LOG_FILE,
+  type SystemKind,
+  writeBrokerConf,
+} from '../system.ts';
 import { until } from '../wait.ts';
 
 const TOPICS = ['RoundSingle', 'RoundBatch', 'RoundLarge', 'RoundGroup'];
@@ -69,16 +75,23 @@ async function fill(env: Env, broker: RunningBroker, prefix: string): Promise<Ro
   return sent(rows);
 }
 
-/** Lets the group consume everything there is of its topic. */
+/** Lets the group consume everything there is of its topic, and waits until the broker has been told: what a client says as it shuts down may be lost. */
 async function consumeAll(env: Env, broker: RunningBroker, count: number): Promise<Row[]> {
   const child = env.java.start('consume', { namesrv: broker.namesrvAddr, topic: 'RoundGroup', group: GROUP });
   await child.until(`${count} messages`, (rows) => received(rows).length >= count);
+  await until('the broker knows that the group has consumed everything', async () => {
+    const queues = Object.values(await offsets(env, broker));
+    return queues.length > 0 && queues.every((queue) => queue.consumer === queue.broker);
+  });
   return received(await child.close());
 }
 
-async function offsets(env: Env, broker: RunningBroker): Promise<unknown> {
+async function offsets(env: Env, broker: RunningBroker): Promise<Record<string, { consumer: number; broker: number }>> {
   const rows = await env.java.run('offsets', { namesrv: broker.namesrvAddr, topic: 'RoundGroup', group: GROUP });
-  return rows.find((row) => row['offsets'] !== undefined)?.['offsets'];
+  return rows.find((row) => row['offsets'] !== undefined)!['offsets'] as Record<
+    string,
+    { consumer: number; broker: number }
+  >;
 }
 
 /** Finds one message of each send by its key, its unique key and its id, which needs the index and the log. */
@@ -226,6 +239,27 @@ async function killAndOpen(
   await again.stop();
 }
 
+/** A topic is deleted and made anew at `writer`, which is then killed: what was sent since is there, and nothing from before. */
+async function deleteAndOpen(env: Env, writer: SystemKind): Promise<void> {
+  const options = { storeDir: join(env.dir, 'store'), smallFiles: true, brokerName: 'delete-broker' };
+  const broker = await env.startBroker(writer, options);
+  const { namesrvAddr } = broker;
+  await env.java.run('produce', { namesrv: namesrvAddr, topic: 'RoundSingle', prefix: 'old', count: 120 });
+  await env.java.mqadmin(['deleteTopic', '-n', namesrvAddr, '-c', CLUSTER_NAME, '-t', 'RoundSingle']);
+  const sends = sent(
+    await env.java.run('produce', { namesrv: namesrvAddr, topic: 'RoundSingle', prefix: 'new', count: 20 }),
+  );
+  const before = await drain(env.java, broker, ['RoundSingle']);
+  assertAcknowledged(before, sends);
+  assert.equal(before.size, 20);
+  await broker.kill();
+  // All that is left is the log, and what the broker has written down beside it.
+  rmSync(join(options.storeDir, 'consumequeue'), { recursive: true });
+  const opened = await env.startBroker('gantry', options);
+  assertSame(await drain(env.java, opened, ['RoundSingle']), before, 'after the kill');
+  await opened.stop();
+}
+
 export const roundTrip: Suite = {
   name: 'round-trip',
   needs: ['java'],
@@ -252,6 +286,14 @@ export const roundTrip: Suite = {
       run: async (env) => await killAndOpen(env, 'java', env.sutKind, {}),
     },
     {
+      name: 'a topic deleted and made anew at Java, which is killed: Gantry reads what was sent since',
+      run: async (env) => await deleteAndOpen(env, 'java'),
+    },
+    {
+      name: 'a topic deleted and made anew at Gantry, which is killed: Gantry reads what was sent since',
+      run: async (env) => await deleteAndOpen(env, 'gantry'),
+    },
+    {
       name: 'offsets of a group survive the kill of the broker that took them',
       async run(env) {
         const storeDir = join(env.dir, 'store');
@@ -264,9 +306,7 @@ export const roundTrip: Suite = {
           const file = join(storeDir, 'config/consumerOffset.json');
           if (!existsSync(file)) return false;
           const table = spawnSync('cat', [file], { encoding: 'utf8' }).stdout;
-          return Object.values(before as Record<string, { consumer: number }>).every(({ consumer }) =>
-            table.includes(`:${consumer}`),
-          );
+          return Object.values(before).every(({ consumer }) => table.includes(`:${consumer}`));
         });
         await one.kill();
         const two = await env.startBroker('java', options);
