@@ -79,6 +79,7 @@ export class MessageStore {
 
   /** Topics whose deletion is under way. */
   readonly #deleting = new Set<string>();
+  #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #turnAsked = false;
   #closing = false;
@@ -318,8 +319,16 @@ export class MessageStore {
    * record of it. @throws GantryError IO, DISK_FULL; then the topics are as before.
    */
   async deleteTopics(topics: readonly string[]): Promise<void> {
+    // One after the other: a second deletion of a topic must not be answered before the first is durable.
+    const deletion = this.#deletions.then(() => this.#deleteTopics(topics));
+    this.#deletions = deletion.catch(() => {});
+    await deletion;
+  }
+
+  async #deleteTopics(topics: readonly string[]): Promise<void> {
     if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    const doomed = topics.filter((topic) => this.#queues.has(topic) && !this.#deleting.has(topic));
+    const doomed = topics.filter((topic) => this.#queues.has(topic));
+    if (doomed.length === 0) return;
     for (const topic of doomed) this.#deleting.add(topic);
     try {
       const end = this.#log.wrote;

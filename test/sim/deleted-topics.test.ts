@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { PutMessageStatus } from '../../src/store/index.ts';
 import { ROOT } from './engine.ts';
 import { SmallStore } from './small-store.ts';
@@ -131,16 +132,19 @@ describe('while a topic is deleted', () => {
     await small.sendMany(5, () => ({ body: 'old' }));
     const last = small.put({ body: 'old' });
     assert.equal(last.queueOffset, 5);
-    let done = false;
-    const deletion = small.store.deleteTopics(['T']).then(() => {
-      done = true;
-    });
+    const done: string[] = [];
+    const deletion = Promise.all([
+      small.store.deleteTopics(['T']).then(() => done.push('first')),
+      small.store.deleteTopics(['T']).then(() => done.push('second')),
+    ]);
+    await turn();
     const refused = small.put({ body: 'between' });
     assert.equal(refused.status, PutMessageStatus.SERVICE_NOT_AVAILABLE);
     assert.equal(refused.reason, 'the topic T is being deleted');
     assert.equal(small.put({ topic: 'U' }).status, PutMessageStatus.PUT_OK);
-    assert.equal(done, false);
+    assert.deepEqual(done, []);
     await small.world.settle(deletion, 'the topic is deleted');
+    assert.deepEqual(done, ['first', 'second']);
     await small.send({ body: 'new' });
     await expectNew(small, 1);
     await small.expectQueue(0, 1, 'U');

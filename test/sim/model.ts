@@ -99,11 +99,12 @@ export class Model {
     }
   }
 
-  /** The deletion under way has been answered with success, and with it the log up to there is durable. */
+  /** The deletion under way has been answered with success; if a topic held anything, the log is durable up to there. */
   deleted(): void {
     const { topics, end } = this.deleting!;
-    for (const topic of topics) this.#livesFrom.set(topic, end);
     this.deleting = undefined;
+    if (![...this.#queues.values()].some(([first]) => topics.includes(first!.topic))) return;
+    for (const topic of topics) this.#livesFrom.set(topic, end);
     this.durableTo = Math.max(this.durableTo, end);
     this.writtenTo = Math.max(this.writtenTo, end);
     this.#keep(this.log.length);
