@@ -94,3 +94,27 @@ test('topics with names that JavaScript knows are topics like all others', async
   for (const name of names) assert.equal(again.broker.context.store.maxOffsetInQueue(name, 0), 1, name);
   await again.stop();
 });
+
+test('a group’s progress on a deleted topic does not come back after a kill: it would skip what is sent since', async () => {
+  for (const topic of ['T', '__proto__']) {
+    let disk: TestBroker['disk'];
+    await withBroker(async ({ server, ask }) => {
+      const { store, offsets } = server.broker.context;
+      for (let i = 0; i < 5; i++) assert.equal(await ask(RequestCode.SEND_MESSAGE_V2, send(topic, 0), 'x'), 0);
+      await until(() => store.watermarks.dispatched === store.watermarks.wrote);
+      offsets.commit('c', 'G', topic, 0, 5);
+      offsets.persist();
+      assert.equal(await ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic }), 0);
+      assert.equal(await ask(RequestCode.SEND_MESSAGE_V2, send(topic, 0), 'x'), 0);
+      // What a process leaves that is killed now.
+      disk = server.disk!.clone();
+    });
+    const again = await startBroker({ disk: disk! });
+    const found = [
+      again.broker.context.store.maxOffsetInQueue(topic, 0),
+      again.broker.context.offsets.query('G', topic, 0),
+    ];
+    await again.stop();
+    assert.deepEqual(found, [1, -1], topic);
+  }
+});

@@ -167,8 +167,9 @@ export class ConsumerOffsetManager extends ConfigManager {
     this.#changedTable();
   }
 
-  /** Forgets all that concerns a topic. */
-  removeTopic(topic: string): void {
+  /** Forgets all that concerns a topic; whether there was anything. */
+  removeTopic(topic: string): boolean {
+    let removed = false;
     for (const [group, topics] of this.#byGroup) {
       const offsets = topics.get(topic);
       if (offsets === undefined) continue;
@@ -177,7 +178,9 @@ export class ConsumerOffsetManager extends ConfigManager {
       if (topics.size === 0) this.#byGroup.delete(group);
       this.environment.logger.info(`offsets of ${offsets.key} are removed`);
       this.#changedTable();
+      removed = true;
     }
+    return removed;
   }
 
   /** Gives `to` the offsets that `from` has on a topic. */

@@ -115,10 +115,13 @@ function deleteTopic(context: BrokerContext, request: Request): void {
   }
   answerLater(request, async (responder) => {
     await context.store.deleteTopics(doomed);
+    let offsetsChanged = false;
     for (const name of doomed) {
       context.topics.delete(name);
-      context.offsets.removeTopic(name);
+      if (context.offsets.removeTopic(name)) offsetsChanged = true;
     }
+    // A group that comes back with its old progress would skip what is sent to the topic from now on.
+    if (offsetsChanged) context.offsets.persist();
     responder.respond(ResponseCode.SUCCESS);
   });
 }
