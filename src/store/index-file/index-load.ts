@@ -127,8 +127,7 @@ function guessHeader(options: IndexOptions, file: IndexFile): void {
 function verify(options: IndexOptions, files: IndexFile[], faults: Array<string | undefined>): LoadedIndex {
   const { fs, layout, logger, storeTimeOf } = options;
   const notes: string[] = [];
-  let at = files.findIndex((file, i) => !isDurable(file, faults[i], options.indexMsgTimestamp));
-  if (at < 0) at = files.length;
+  let at = durableFiles(files, faults, options.indexMsgTimestamp);
   let lastOffset = at === 0 ? 0 : files[at - 1]!.header.endPhyOffset;
 
   // Keep files while they prove themselves whole; the first that does not is the last.
@@ -163,10 +162,19 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
   return loaded;
 }
 
-function isDurable(file: IndexFile, fault: string | undefined, indexMsgTimestamp: number): boolean {
-  return (
-    fault === undefined && file.header.indexCount >= file.layout.units && file.header.endTimestamp <= indexMsgTimestamp
-  );
+/**
+ * How many files at the beginning are known to be durable: up to the one whose end the checkpoint names. Files behind it may end in the
+ * same millisecond; the first one with that end is never behind it.
+ */
+function durableFiles(files: IndexFile[], faults: Array<string | undefined>, indexMsgTimestamp: number): number {
+  let count = 0;
+  for (const { header, layout } of files) {
+    const isWhole = faults[count] === undefined && header.indexCount >= layout.units;
+    if (!isWhole || header.endTimestamp > indexMsgTimestamp) break;
+    count++;
+    if (header.endTimestamp === indexMsgTimestamp) break;
+  }
+  return count;
 }
 
 /**
