@@ -205,6 +205,18 @@ test('a hole in a full file after a power cut: it and what follows is built agai
   await assertComplete(index, 60);
 });
 
+test('a hole in a file that ends in the same millisecond as the last durable one: it was taken for durable', async () => {
+  const b = memory(8, 40);
+  const before = open(b);
+  for (let i = 0; i < 60; i++) put(before, T, keysOf(i), i * SIZE, T0);
+  await before.close();
+  assert.equal(names(b).length, 5);
+  damage(b, 2, unitAt(b, 10), new Uint8Array(20 * 20));
+  const index = open(b, { lastExitClean: false, indexMsgTimestamp: T0 });
+  dispatchAgain(index, 60);
+  await assertComplete(index, 60);
+});
+
 test('files that are known to be durable are not scanned', async () => {
   const b = memory(8, 40);
   const before = open(b);
