@@ -19,7 +19,7 @@ import {
   writeRecord,
 } from '../message/index.ts';
 import type { CommitLog } from './commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from './consume-queue/index.ts';
+import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
@@ -97,7 +97,8 @@ export class MessageAppender {
       result.reason = `the record has ${size} bytes and does not fit into a file of ${config.mappedFileSizeCommitLog}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
-    const queue = this.#queues.findOrCreate(request.topic, request.queueId);
+    const queue = this.#queueOf(request);
+    if (queue === undefined) return this.#illegalTopic(request, result);
     const transaction = request.sysFlag & SysFlag.TRANSACTION_MASK;
     const counted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
     const ordinal = counted ? queue.nextOffset : 0;
@@ -172,7 +173,8 @@ export class MessageAppender {
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
 
-    const queue = this.#queues.findOrCreate(request.topic, request.queueId);
+    const queue = this.#queueOf(request);
+    if (queue === undefined) return this.#illegalTopic(request, result);
     const storeTimestamp = this.#storeTime();
     const sysFlag = sysFlagWithHosts(request);
     const first = queue.nextOffset;
@@ -208,6 +210,18 @@ export class MessageAppender {
     result.storeTimestamp = storeTimestamp;
     result.messageCount = count;
     return PutMessageStatus.PUT_OK;
+  }
+
+  /** undefined: the topic's name cannot be that of a folder. */
+  #queueOf({ topic, queueId }: PutRequest): ConsumeQueue | undefined {
+    const queue = this.#queues.find(topic, queueId);
+    if (queue !== undefined || !canBeFolder(topic)) return queue;
+    return this.#queues.findOrCreate(topic, queueId);
+  }
+
+  #illegalTopic({ topic }: PutRequest, result: PutResult): PutMessageStatus {
+    result.reason = `the topic ${JSON.stringify(topic)} cannot be the name of a folder`;
+    return PutMessageStatus.MESSAGE_ILLEGAL;
   }
 
   /** Takes over from the batch what all members share. */

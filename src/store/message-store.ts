@@ -19,7 +19,7 @@ import {
 import { type FileSystem, writeWhole } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from './consume-queue/index.ts';
+import { type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
@@ -231,7 +231,8 @@ export class MessageStore {
 
   /** Turns telling of one queue's arrivals on or off. */
   watch(topic: string, queueId: number, on: boolean): void {
-    const queue = on ? this.#queues.findOrCreate(topic, queueId) : this.#queues.find(topic, queueId);
+    const queue =
+      on && canBeFolder(topic) ? this.#queues.findOrCreate(topic, queueId) : this.#queues.find(topic, queueId);
     if (queue !== undefined) queue.watched = on;
   }
 

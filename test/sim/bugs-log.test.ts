@@ -295,6 +295,37 @@ describe('B77: torn property block passes for a message', () => {
     );
   });
 
+  it('a byte 0 that a client sent is no tear where the property CRC says so', async () => {
+    const small = await SmallStore.create({ enabledAppendPropCRC: true });
+    await small.send({ keys: 'a\u0000b' });
+    small.kill();
+    await small.start();
+    await small.expectQueue(0, 1);
+  });
+
+  it('a torn topic in the middle of a log is in no queue, is named, and does not stop what stands behind it', async () => {
+    const small = await SmallStore.create();
+    await small.send();
+    const torn = await small.send({ topic: 'Orders' });
+    await small.send();
+    small.kill();
+    // Topic, and the length 0 of the properties.
+    const topicEnd = torn.wroteOffset + torn.wroteBytes - 2;
+    small.overwrite(`${LOG}/${'0'.repeat(20)}`, topicEnd - 3, Buffer.alloc(3));
+    small.fs.removeTree(`${ROOT}/consumequeue`);
+    small.fs.settle();
+    await small.start();
+    await small.expectQueue(0, 2);
+    assert.deepEqual(
+      [...small.store.queues()].map(({ topic }) => topic),
+      ['T'],
+    );
+    assert.ok(said(small, torn.wroteOffset), 'the record is named');
+    await small.stop();
+    await small.start();
+    await small.expectQueue(0, 2);
+  });
+
   it('the same bytes in the middle of a log are kept, as Java keeps them', async () => {
     const small = await SmallStore.create();
     const odd = await small.send({ keys: 'a\u0000b' });

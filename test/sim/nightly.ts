@@ -1,5 +1,5 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
-// each event. Ends with exit code 1 if any seed fails, after naming each.
+// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
 import { runHistory } from './power-cut.ts';
@@ -9,12 +9,21 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
+    flush: { type: 'string' },
     'no-deletions': { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
-const options = { syncLies: values['sync-lies'], deletions: !values['no-deletions'] };
-const flags = `${options.syncLies ? ' --sync-lies' : ''}${options.deletions ? '' : ' --no-deletions'}`;
+const { flush } = values;
+if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') throw new Error(`--flush ${flush}`);
+const options = {
+  syncLies: values['sync-lies'],
+  deletions: !values['no-deletions'],
+  ...(flush === undefined ? {} : { flushDiskType: flush }),
+};
+const flags =
+  (flush === undefined ? '' : ` --flush ${flush}`) +
+  `${options.syncLies ? ' --sync-lies' : ''}${options.deletions ? '' : ' --no-deletions'}`;
 
 if (values.seed !== undefined) {
   const report = await runHistory(Number(values.seed), { ...options, trace: (line) => console.log(line) });

@@ -5,7 +5,7 @@
 // Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
 // only then may the caller publish a position (rule 2).
 
-import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import { assert, type Clock, GantryError, type Logger } from '../../common/index.ts';
 import type { FileHandle, FileSystem } from '../../io/index.ts';
 import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
 import { ConsumeQueue, CQ_UNIT_BYTES, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
@@ -40,6 +40,11 @@ export interface TopicQueues {
   readonly queues: ConsumeQueue[];
 }
 
+/** Whether queues of a topic of this name can have a folder: torn bytes of a record, or a path, cannot. */
+export function canBeFolder(topic: string): boolean {
+  return topic !== '' && topic !== '.' && topic !== '..' && !topic.includes('/') && !topic.includes('\0');
+}
+
 export class ConsumeQueueStore {
   readonly #options: ConsumeQueueStoreOptions;
   readonly #fs: FileSystem;
@@ -71,11 +76,12 @@ export class ConsumeQueueStore {
     return this.#topics.get(topic)?.queues[queueId];
   }
 
-  /** The queue, made (without any file) if it does not exist. */
+  /** The queue, made (without any file) if it does not exist. Requires that the topic `canBeFolder`. */
   findOrCreate(topic: string, queueId: number): ConsumeQueue {
     const queues = this.topic(topic).queues;
     let queue = queues[queueId];
     if (queue === undefined) {
+      assert(canBeFolder(topic), 'a queue of a topic that cannot be a folder');
       queue = new ConsumeQueue(topic, queueId, `${this.#options.root}/${topic}/${queueId}`, this.unitsPerFile);
       queues[queueId] = queue;
     }

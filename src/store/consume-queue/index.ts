@@ -8,4 +8,4 @@ export {
   unitSize,
   unitTag,
 } from './consume-queue.ts';
-export { ConsumeQueueStore, type TopicQueues } from './consume-queue-store.ts';
+export { ConsumeQueueStore, canBeFolder, type TopicQueues } from './consume-queue-store.ts';

@@ -20,7 +20,7 @@ import {
 } from '../../common/index.ts';
 import { RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import { type ConsumeQueue, type ConsumeQueueStore, UnitPut } from '../consume-queue/index.ts';
+import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, UnitPut } from '../consume-queue/index.ts';
 import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
 import { RecordProperties } from './record-properties.ts';
 
@@ -44,7 +44,7 @@ interface DispatchTopic {
   /** Unfinished Java hashes of `topic#` and `topic#T#`. */
   readonly keySeed: number;
   readonly tagSeed: number;
-  /** Records below are of an earlier life of the topic: they have no place in its queues. */
+  /** Records below are of an earlier life of the topic: they have no place in its queues. Infinity: none has, the name is no topic's. */
   livesFrom: number;
   /** By queueId; sparse. */
   readonly queues: ConsumeQueue[];
@@ -133,6 +133,7 @@ export class Dispatcher {
   /** Feeds one record to everything derived. `toIndex` is false for the queues alone. */
   dispatchRecord(bytes: Uint8Array, record: RecordView, toIndex: boolean): void {
     const topic = this.#topic(bytes, record.topicStart, record.topicEnd);
+    if (topic.livesFrom === Number.POSITIVE_INFINITY) return this.#setAside(topic, record);
     const properties = this.#properties;
     properties.scan(bytes, record.propertiesStart, record.propertiesEnd);
     const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
@@ -153,6 +154,15 @@ export class Dispatcher {
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
     if (toIndex && this.#options.index !== undefined) this.#index(bytes, record, topic);
+  }
+
+  /** A record whose topic was torn by a power cut (no CRC covers it) has no queue, and stops nothing that stands behind it. */
+  #setAside({ name }: DispatchTopic, record: RecordView): void {
+    this.disorders++;
+    this.#options.logger.warn(
+      `the record at ${record.physicalOffset} (${record.totalSize} bytes) names the topic ${JSON.stringify(name)}, which no topic can be called: ` +
+        'it is in no queue and can be read by its offset only',
+    );
   }
 
   #put(queue: ConsumeQueue, record: RecordView, tagsCode: number): UnitPut {
@@ -258,7 +268,7 @@ export class Dispatcher {
       isSchedule: name === SCHEDULE_TOPIC,
       keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
-      livesFrom: this.#options.livesFrom(name),
+      livesFrom: canBeFolder(name) ? this.#options.livesFrom(name) : Number.POSITIVE_INFINITY,
       queues: [],
     };
     this.#topics.add(topic);

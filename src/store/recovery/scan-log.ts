@@ -2,7 +2,7 @@
 // RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
 
 import { assert, viewOf } from '../../common/index.ts';
-import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
+import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -102,7 +102,8 @@ export function scanLog(
         result.damage = `the record says that it lies at ${record.physicalOffset}`;
         return result;
       }
-      if (tornTail && holdsZero(window, record) && !soundFollows(files, f, position + record.totalSize, verify)) {
+      const mayBeTorn = tornTail && holdsZero(window, record) && !propertyCrcHolds(window, view, at, have);
+      if (mayBeTorn && !soundFollows(files, f, position + record.totalSize, verify)) {
         result.end = file.base + position;
         result.damage = 'the last record has zeros in its topic or properties: it was written in part';
         return result;
@@ -124,6 +125,11 @@ function holdsZero(bytes: Uint8Array, record: RecordView): boolean {
   for (let i = record.topicStart; i < end; i++)
     if (bytes[i] === 0 && (i < record.topicEnd || i >= record.propertiesStart)) return true;
   return false;
+}
+
+/** Whether the record at `at` ends with a property CRC, and that is right. */
+function propertyCrcHolds(bytes: Uint8Array, view: DataView, at: number, end: number): boolean {
+  return readRecord(bytes, view, at, end, Verify.PROPERTY_CRC, new RecordView()) === RecordOutcome.RECORD;
 }
 
 /** Whether a sound record stands at a place of a file, or behind the filler there, at the start of the next one. */
