@@ -2,7 +2,7 @@
 // each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
-import { runHistory } from './power-cut.ts';
+import { type HistoryOptions, runHistory } from './power-cut.ts';
 
 const { values } = parseArgs({
   options: {
@@ -16,7 +16,7 @@ const { values } = parseArgs({
 });
 const { flush } = values;
 if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') throw new Error(`--flush ${flush}`);
-const options = {
+const options: HistoryOptions = {
   syncLies: values['sync-lies'],
   deletions: !values['no-deletions'],
   ...(flush === undefined ? {} : { flushDiskType: flush }),
