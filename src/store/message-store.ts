@@ -335,9 +335,9 @@ export class MessageStore {
       const end = this.#log.wrote;
       await this.#durable(end);
       this.#deleted.add(doomed, end, this.#log.minimum);
+      this.#dispatcher.livesChanged();
       for (const topic of doomed) {
         const watched = this.#queues.topic(topic).queues.filter((queue) => queue.watched);
-        this.#dispatcher.endLife(topic, end);
         this.#queues.remove(topic);
         for (const { queueId } of watched) this.watch(topic, queueId, true);
       }
@@ -358,6 +358,7 @@ export class MessageStore {
     await this.#index?.truncateTo(offset);
     this.#log.truncateTo(offset);
     this.#deleted.lowerTo(offset);
+    this.#dispatcher.livesChanged();
     this.#dispatcher.startAt(offset);
     return true;
   }

@@ -196,8 +196,24 @@ describe('the record of deleted topics', () => {
     small.zeroLogFrom(sent[2]!.wroteOffset);
     await small.start();
     await small.send({ body: 'new' });
+    await expectNew(small, 1);
     small.kill();
     await small.start();
+    await expectNew(small, 1);
+  });
+
+  it('does not reach beyond a filler at the log’s end, which a start takes away', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(4, () => ({ body: 'old'.padEnd(3900) }));
+    // The next one does not fit: a filler goes before it, and then the disk is full.
+    small.fs.fillAfter(0);
+    small.put({ body: 'lost'.padEnd(3900) });
+    await small.world.until(() => small.store.unwritableReason !== undefined, 'the disk is full');
+    small.fs.freeSpace();
+    await deleteTopic(small);
+    small.kill();
+    await small.start();
+    await small.send({ body: 'new' });
     await expectNew(small, 1);
   });
 });

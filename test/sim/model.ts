@@ -154,6 +154,7 @@ export class Model {
       if (mayBeTorn && record.properties.includes('\0')) acceptTear(entry, record.properties);
       sameMessage(entry, record);
     }
+    for (const [topic, from] of this.#livesFrom) if (from > end) this.#livesFrom.set(topic, end);
     const kept = found.records.length;
     const lost = this.log[kept];
     if (lost !== undefined) {

@@ -245,6 +245,8 @@ class History {
     const { wrote } = this.#store!.watermarks;
     // What a process does after the power went does not count: nobody was told.
     if (wrote >= this.#model.end || this.#world.fs.isDown) return;
+    // What could not be erased either has been answered as unknown: it may be there.
+    if (this.#store!.unwritableReason?.startsWith('a sync of the CommitLog failed')) return;
     this.#trace(`given up: ${wrote} to ${this.#model.end}`);
     this.#model.givenUp(wrote);
   }

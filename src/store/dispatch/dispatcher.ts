@@ -268,7 +268,7 @@ export class Dispatcher {
       isSchedule: name === SCHEDULE_TOPIC,
       keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
-      livesFrom: canBeFolder(name) ? this.#options.livesFrom(name) : Number.POSITIVE_INFINITY,
+      livesFrom: this.#livesFrom(name),
       queues: [],
     };
     this.#topics.add(topic);
@@ -281,13 +281,17 @@ export class Dispatcher {
     return queue;
   }
 
-  /** A topic was deleted: its records below `livesFrom` are not dispatched any more, later ones find fresh queues. */
-  endLife(name: string, livesFrom: number): void {
+  /** Deletions, or a cut of the log, have changed where topics begin. What a deleted topic gets from now on finds fresh queues. */
+  livesChanged(): void {
     for (const topic of this.#topics.values()) {
-      if (topic.name !== name) continue;
+      const livesFrom = this.#livesFrom(topic.name);
+      if (livesFrom > topic.livesFrom) topic.queues.length = 0;
       topic.livesFrom = livesFrom;
-      topic.queues.length = 0;
     }
+  }
+
+  #livesFrom(topic: string): number {
+    return canBeFolder(topic) ? this.#options.livesFrom(topic) : Number.POSITIVE_INFINITY;
   }
 }
 

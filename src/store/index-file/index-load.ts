@@ -16,6 +16,7 @@ import {
   mendFile,
   popUnits,
   readHeader,
+  removeNewestFirst,
   type StoreTimeOf,
   scanUnits,
   UnitBlocks,
@@ -184,8 +185,7 @@ function durableFiles(files: IndexFile[], faults: Array<string | undefined>, ind
 function settleEnd(options: IndexOptions, loaded: LoadedIndex, doubtful: IndexFile[]): void {
   const { fs, path, layout, storeTimeOf } = options;
   const { files } = loaded;
-  for (const file of doubtful) fs.remove(file.path);
-  let removed = doubtful.length > 0;
+  removeNewestFirst(fs, path, doubtful);
   let message = -1;
   for (let last = files.at(-1); last !== undefined; last = files.at(-1)) {
     const { header } = last;
@@ -201,11 +201,9 @@ function settleEnd(options: IndexOptions, loaded: LoadedIndex, doubtful: IndexFi
         break;
       }
     }
-    fs.remove(last.path);
     files.pop();
-    removed = true;
+    removeNewestFirst(fs, path, [last]);
   }
-  if (removed) fs.syncDirectory(path);
   loaded.durableOffset = files.length > 0 ? message : 0;
 }
 

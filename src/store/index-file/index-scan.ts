@@ -255,6 +255,21 @@ export function cutFile(fs: FileSystem, path: string, layout: IndexLayout, heade
 }
 
 /**
+ * Removes files, durably, each before the one in front of it: a file behind a gap would be taken for the next one, and what was in the
+ * gap for indexed. @throws GantryError IO.
+ */
+export function removeNewestFirst(
+  fs: FileSystem,
+  folder: string,
+  files: ReadonlyArray<{ readonly path: string }>,
+): void {
+  for (const { path } of [...files].reverse()) {
+    fs.remove(path);
+    fs.syncDirectory(folder);
+  }
+}
+
+/**
  * Makes a full file whole, durably: header and slots as the scan found them. A process that was killed while it sealed the file may
  * have left either out of date.
  * @throws GantryError IO, DISK_FULL.

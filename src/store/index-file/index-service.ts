@@ -11,7 +11,7 @@ import { IndexFile, type IndexUnit, walkChain } from './index-file.ts';
 import { IndexHeader, type IndexLayout, indexFileName } from './index-format.ts';
 import { type IndexType, queryHash } from './index-key.ts';
 import { type IndexOptions, type LoadedIndex, loadIndex } from './index-load.ts';
-import { compareSlots, cutFile, loadSlots, popUnits, type StoreTimeOf } from './index-scan.ts';
+import { compareSlots, cutFile, loadSlots, popUnits, removeNewestFirst, type StoreTimeOf } from './index-scan.ts';
 import { IndexWriter } from './index-writer.ts';
 
 /** Units that may wait for a disk that refuses them; beyond, the index stands still until the next start. */
@@ -178,8 +178,7 @@ export class IndexService implements DerivedStore {
     const bad = this.#files.findIndex((file) => file.writer !== undefined);
     if (bad < 0) return;
     try {
-      for (const file of this.#files.splice(bad)) this.#fs.remove(file.path);
-      this.#fs.syncDirectory(this.#path);
+      removeNewestFirst(this.#fs, this.#path, this.#files.splice(bad));
     } catch (error) {
       this.#logger.error(`index files that are not whole could not be removed: ${errorText(error)}`);
     }
@@ -191,7 +190,6 @@ export class IndexService implements DerivedStore {
    */
   async truncateTo(physicalOffset: number): Promise<void> {
     await this.#quiet();
-    let removed = false;
     for (let file = this.#files.at(-1); file !== undefined; file = this.#files.at(-1)) {
       const { header } = file;
       if (header.endPhyOffset < physicalOffset) break;
@@ -201,11 +199,9 @@ export class IndexService implements DerivedStore {
         else this.#cut(file, physicalOffset);
         break;
       }
-      this.#fs.remove(file.path);
       this.#files.pop();
-      removed = true;
+      removeNewestFirst(this.#fs, this.#path, [file]);
     }
-    if (removed) this.#fs.syncDirectory(this.#path);
     this.#durableOffset = Math.min(this.#durableOffset, physicalOffset);
     this.#lastMessage = Math.min(this.#lastMessage, physicalOffset - 1);
   }

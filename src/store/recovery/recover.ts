@@ -145,6 +145,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   }
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
+  dispatcher.livesChanged();
   report.tookMs = clock.monotonic() - started;
   return report;
 }
