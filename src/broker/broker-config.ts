@@ -14,6 +14,8 @@ export interface BrokerConfig {
   /** Queues of TBW102 and of topics that take after it. */
   defaultTopicQueueNums: number;
   autoCreateTopicEnable: boolean;
+  /** Whether a topic that a send has created is created at the other masters of the cluster, too, where they allow it. */
+  gantrySpreadNewTopics: boolean;
   clusterTopicEnable: boolean;
   brokerTopicEnable: boolean;
   autoCreateSubscriptionGroup: boolean;
@@ -80,6 +82,7 @@ export function defaultBrokerConfig(): BrokerConfig {
     brokerPermission: 6,
     defaultTopicQueueNums: 8,
     autoCreateTopicEnable: true,
+    gantrySpreadNewTopics: true,
     clusterTopicEnable: true,
     brokerTopicEnable: true,
     autoCreateSubscriptionGroup: true,

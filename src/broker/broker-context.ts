@@ -15,7 +15,7 @@ import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
-import { TopicConfigManager, type TopicsChanged } from './topic/topic-config-manager.ts';
+import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
 
 export interface BrokerContext {
   readonly config: BrokerConfig;
@@ -53,6 +53,8 @@ export interface BrokerContextOptions {
   readonly settings?: Settings;
   /** Told of new and changed topics, for an incremental registration. */
   readonly registerTopics: TopicsChanged;
+  /** Told of topics that sends have created, so that they spread. Default: nobody is. */
+  readonly spreadTopic?: TopicCreated;
 }
 
 /** Makes the tables without reading their files; nothing runs yet. */
@@ -66,7 +68,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     random,
     logger,
     store,
-    topics: new TopicConfigManager(environment, config, options.registerTopics),
+    topics: new TopicConfigManager(environment, config, options.registerTopics, options.spreadTopic),
     groups: new SubscriptionGroupManager(environment, config),
     offsets: new ConsumerOffsetManager(environment, config),
     consumers: new ConsumerManager(config, clock, logger),

@@ -25,6 +25,7 @@ import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
+import { TopicSpread } from './register/topic-spread.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager } from './topic/topic-config-manager.ts';
 
@@ -72,6 +73,7 @@ export class Broker {
   readonly #server: RemotingServer;
   readonly #client: RemotingClient;
   readonly #hold: PullRequestHold;
+  readonly #spread: TopicSpread;
   readonly #timers: Timer[] = [];
   #stopping: Promise<void> | undefined;
 
@@ -82,6 +84,7 @@ export class Broker {
     client: RemotingClient,
     hold: PullRequestHold,
     registration: NameServerRegistration,
+    spread: TopicSpread,
   ) {
     this.context = context;
     this.address = context.brokerAddress;
@@ -90,6 +93,7 @@ export class Broker {
     this.#server = server;
     this.#client = client;
     this.#hold = hold;
+    this.#spread = spread;
   }
 
   /**
@@ -117,6 +121,7 @@ export class Broker {
       const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger });
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
+      let spread: TopicSpread | undefined;
       const advertisedPort = options.advertisedPort ?? port;
       const context = createBrokerContext({
         config: { ...config, listenPort: advertisedPort },
@@ -128,6 +133,9 @@ export class Broker {
         storeHost: hostField(config.brokerIP1, advertisedPort),
         ...(options.settings === undefined ? {} : { settings: options.settings }),
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
+        spreadTopic: (topic) => {
+          if (context.config.gantrySpreadNewTopics) spread?.add(topic);
+        },
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
       const lowered = context.offsets.clampTo(store);
@@ -152,6 +160,15 @@ export class Broker {
         },
         { clock, logger, connect: (address) => client.connect(address) },
       );
+      spread = new TopicSpread(
+        {
+          clusterName: config.brokerClusterName,
+          brokerName: config.brokerName,
+          nameServers: () => registration?.knownAt() ?? [],
+          select: (topic) => context.topics.select(topic),
+        },
+        { clock, logger, invoke: (...request) => client.invoke(...request) },
+      );
 
       const hold = new PullRequestHold(clock, store);
       const uniqueIds = new UniqueIds(
@@ -170,7 +187,7 @@ export class Broker {
         store.endTurn();
       });
 
-      const broker = new Broker(context, port, server, client, hold, registration);
+      const broker = new Broker(context, port, server, client, hold, registration, spread);
       broker.#startServices();
       undo.push(() => broker.#stopServices());
       if (early === undefined) await server.listen(host, port);
@@ -224,6 +241,7 @@ export class Broker {
 
   async #stopServices(): Promise<void> {
     for (const timer of this.#timers) timer.cancel();
+    this.#spread.stop();
     this.#hold.stop();
     this.context.schedule.stop();
     this.context.stats.stop();

@@ -74,7 +74,9 @@ function updateTopic(context: BrokerContext, request: Request): void {
     return;
   }
   const existing = context.topics.select(name);
-  if (existing === undefined || !existing.equals(topic)) context.topics.update([{ topic, attributes }]);
+  // A topic that spreads from another broker never changes one that is here.
+  const unwanted = existing !== undefined && header.bool('gantryOnlyIfAbsent', false);
+  if (!unwanted && (existing === undefined || !existing.equals(topic))) context.topics.update([{ topic, attributes }]);
   request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
 }
 

@@ -132,6 +132,11 @@ export class NameServerRegistration {
     return this.#peers.map((peer) => ({ address: peer.address, registered: peer.isRegistered, error: peer.error }));
   }
 
+  /** The name servers that hold this broker now, in the order of the list. */
+  knownAt(): string[] {
+    return this.#peers.filter((peer) => peer.isRegistered).map((peer) => peer.address);
+  }
+
   /** Leaves all name servers, so that clients go elsewhere; takes some 3 s at the most, whatever they do. Never rejects. */
   async stop(): Promise<void> {
     this.#stopped = true;

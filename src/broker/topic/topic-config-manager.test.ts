@@ -161,6 +161,23 @@ test('a deleted topic stays deleted, and the order topics of the name servers ar
   assert.ok(again.isOrderTopic('O'));
 });
 
+test('what a send creates after TBW102 is told of once; another example, retry and system topics are not', () => {
+  const { fs, clock, logger } = world();
+  const created: string[] = [];
+  const config = { ...defaultBrokerConfig(), brokerName: 'b' };
+  const topics = new TopicConfigManager(
+    { fs, clock, logger, folder: '/config' },
+    config,
+    () => {},
+    (topic) => created.push(topic.topicName),
+  );
+  for (const name of ['T', 'T', '%RETRY%G', '%DLQ%G', 'rmq_sys_x']) topics.createInSend(name, 'TBW102', 'p', 4, 0);
+  assert.ok(topics.createInSend('ByExample', 'b', 'p', 4, 0));
+  topics.createInSendBack('%RETRY%H', 1, 6, false, 0);
+  topics.update([{ topic: new TopicConfig('Wished'), attributes: new Map() }]);
+  assert.deepEqual(created, ['T']);
+});
+
 test('a retry topic takes over whether its group consumes in order', () => {
   const { topics } = world();
   assert.equal(topics.createInSendBack('%RETRY%G', 1, 6, false, 0).order, false);

@@ -18,6 +18,9 @@ import * as names from './topic-names.ts';
 /** Told of topics whose config is new or different, so that name servers hear of it at once. */
 export type TopicsChanged = (topics: readonly TopicConfig[]) => void;
 
+/** Told of each topic that a send has created by the example of TBW102; not of retry, dead-letter and system topics. */
+export type TopicCreated = (topic: TopicConfig) => void;
+
 export class TopicConfigManager extends ConfigManager {
   readonly dataVersion: DataVersion;
   readonly systemTopics: names.SystemTopics = new names.SystemTopics();
@@ -26,12 +29,14 @@ export class TopicConfigManager extends ConfigManager {
   readonly #config: BrokerConfig;
   readonly #table = new Map<string, TopicConfig>();
   readonly #changed: TopicsChanged;
+  readonly #created: TopicCreated | undefined;
   #waiting: Map<string, TopicConfig> | undefined;
 
-  constructor(environment: ConfigEnvironment, config: BrokerConfig, changed: TopicsChanged) {
+  constructor(environment: ConfigEnvironment, config: BrokerConfig, changed: TopicsChanged, created?: TopicCreated) {
     super(environment, 'topics.json');
     this.#config = config;
     this.#changed = changed;
+    this.#created = created;
     this.dataVersion = new DataVersion(environment.clock.now());
     this.#putBootTopics();
   }
@@ -97,7 +102,18 @@ export class TopicConfigManager extends ConfigManager {
     });
     this.environment.logger.info(`topic ${topic} is created with ${queues} queues, for producer ${producerAddress}`);
     this.#putSoon(created);
+    // Another example was chosen by the producer, maybe for the brokers that have it.
+    if (defaultTopic === names.AUTO_CREATE_TOPIC_KEY_TOPIC && !this.#belongsHere(topic)) this.#created?.(created);
     return created;
+  }
+
+  /** Whether a topic is of one group or broker and not for its cluster. */
+  #belongsHere(topic: string): boolean {
+    return (
+      topic.startsWith(names.RETRY_GROUP_TOPIC_PREFIX) ||
+      topic.startsWith(names.DLQ_GROUP_TOPIC_PREFIX) ||
+      this.systemTopics.isSystem(topic)
+    );
   }
 
   /**

@@ -84,6 +84,14 @@ export const BROKER_SETTINGS: SettingTable = {
       live: true,
       important: true,
     }),
+    honoured(
+      'gantrySpreadNewTopics',
+      'bool',
+      true,
+      '',
+      'Create a topic that a send has created at the other masters of the cluster, too, with the same queues, where autoCreateTopicEnable is true and no such topic exists; with RocketMQ it stays on one broker.',
+      { live: true },
+    ),
     honoured('defaultTopicQueueNums', 'int', 8, 'queues', 'Most queues of a topic that is created so.', {
       min: 1,
       live: true,

@@ -3,10 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { received, sent } from '../clients.ts';
-import { brokersOf } from '../probe.ts';
+import { brokersOf, call } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
-import type { SystemKind } from '../system.ts';
+import type { RunningNamesrv, SystemKind } from '../system.ts';
 import { until } from '../wait.ts';
+
+const SEND_MESSAGE = 10;
+const GET_ROUTEINFO_BY_TOPIC = 105;
 
 async function together(env: Env, namesrvKind: SystemKind): Promise<void> {
   const namesrv = await env.startNamesrv(namesrvKind);
@@ -62,6 +65,46 @@ async function together(env: Env, namesrvKind: SystemKind): Promise<void> {
   await until('the name server forgets the other one', async () => (await brokersOf(namesrv.addr)).size === 0);
 }
 
+/** Queues of a topic for writing, by broker. */
+async function routeOf(namesrv: RunningNamesrv, topic: string): Promise<Record<string, number>> {
+  const answer = await call(namesrv.addr, GET_ROUTEINFO_BY_TOPIC, { topic, acceptStandardJsonOnly: 'true' });
+  if (answer.code !== 0) return {};
+  const { queueDatas } = JSON.parse(answer.body.toString('utf8')) as {
+    queueDatas: Array<{ brokerName: string; writeQueueNums: number }>;
+  };
+  return Object.fromEntries(queueDatas.map((queue) => [queue.brokerName, queue.writeQueueNums]));
+}
+
+/** What RocketMQ does not do: a topic that a send has created here is on the Java broker, too. */
+async function spread(env: Env, namesrvKind: SystemKind): Promise<void> {
+  const namesrv = await env.startNamesrv(namesrvKind);
+  const smallFiles = true;
+  const java = await env.startBroker('java', { namesrvAddr: namesrv.addr, brokerName: 'java-broker', smallFiles });
+  const gantry = await env.startBroker('gantry', {
+    namesrvAddr: namesrv.addr,
+    brokerName: 'gantry-broker',
+    smallFiles,
+  });
+  const send = async (topic: string): Promise<void> => {
+    const queue = { queueId: '0', defaultTopic: 'TBW102', defaultTopicQueueNums: '3' };
+    const rest = { producerGroup: 'P', sysFlag: '0', bornTimestamp: '1700000000000', flag: '0', reconsumeTimes: '0' };
+    const answer = await call(gantry.brokerAddr, SEND_MESSAGE, { topic, ...queue, ...rest }, Buffer.from('x'));
+    assert.equal(answer.code, 0, answer.remark);
+  };
+  const admin = async (steps: string, topic: string): Promise<void> => {
+    await env.java.run('admin', { namesrv: namesrv.addr, broker: java.brokerAddr, topic, queues: 2, steps });
+  };
+  await admin('createTopic', 'Mine');
+  await send('Mine');
+  await send('New');
+  await until('the new topic is on both', async () => Object.keys(await routeOf(namesrv, 'New')).length === 2);
+  assert.deepEqual(await routeOf(namesrv, 'New'), { 'gantry-broker': 3, 'java-broker': 3 });
+  // It was before the other one in turn.
+  assert.deepEqual(await routeOf(namesrv, 'Mine'), { 'gantry-broker': 3, 'java-broker': 2 });
+  const rows = sent(await env.java.run('produce', { namesrv: namesrv.addr, topic: 'New', count: 12 }));
+  assert.deepEqual(new Set(rows.map((row) => row['brokerName'])), new Set(['java-broker', 'gantry-broker']));
+}
+
 export const mixedCluster: Suite = {
   name: 'mixed-cluster',
   needs: ['java'],
@@ -69,5 +112,13 @@ export const mixedCluster: Suite = {
   scenarios: [
     { name: "both brokers at Gantry's name server", run: async (env) => await together(env, env.sutKind) },
     { name: "both brokers at Java's name server", run: async (env) => await together(env, 'java') },
+    {
+      name: "a new topic spreads to a Java broker at Gantry's name server",
+      run: async (env) => await spread(env, 'gantry'),
+    },
+    {
+      name: "a new topic spreads to a Java broker at Java's name server",
+      run: async (env) => await spread(env, 'java'),
+    },
   ],
 };
