@@ -200,6 +200,7 @@ class CrashRun {
       manifest,
       pid: broker.pid,
       kill: killMoment(this.#random),
+      deleter: this.#deleter,
     };
     const generator = this.#sendAlong(life);
     const words = [SENDER, JSON.stringify(options)];

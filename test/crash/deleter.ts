@@ -41,10 +41,11 @@ export class Deleter {
   readonly #life: number;
   #round = 0;
 
-  constructor(call: Caller, life: number) {
+  /** `before`: what the last life left, which is there until the first deletion is done. */
+  constructor(call: Caller, life: number, before: DeleterState | undefined) {
     this.#call = call;
     this.#life = life;
-    this.state = { round: `${life}.0`, acknowledged: 0, pending: undefined, deletions: 0 };
+    this.state = { round: `${life}.0`, acknowledged: 0, pending: undefined, ...before, deletions: 0 };
     this.#delete();
   }
 

@@ -27,6 +27,8 @@ export interface LoadOptions {
   manifest: string;
   pid: number;
   kill: KillMoment;
+  /** The topic that is deleted again and again, as the last life left it. */
+  deleter: DeleterState | undefined;
 }
 
 /** What the sender says at its end. */
@@ -87,7 +89,7 @@ class Load {
       this.#sent.push(0);
     }
     const limit = systemClock.after(LIMIT_MS, () => this.#kill());
-    const deleter = new Deleter(callerOf(this.#clients[0]!.channel(addr)!), this.#options.life);
+    const deleter = new Deleter(callerOf(this.#clients[0]!.channel(addr)!), this.#options.life, this.#options.deleter);
     for (let i = 0; i < connections; i++) for (let j = 0; j < this.#options.window; j++) this.#send(i);
     await ended;
     limit.cancel();
