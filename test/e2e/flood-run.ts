@@ -1,24 +1,30 @@
 // What one flooding peer does to eight others: their sends one at a time, alone, then beside a peer that sends one-way messages as fast
-// as the socket takes them, then beside batches of 1 MiB. Two of each in turn, so that a noisy machine shows.
+// as the socket takes them, then beside batches of 1 MiB. Some of each in turn, so that a noisy machine shows. The flooding peer is a
+// process of its own (`--flood`), and nobody who is measured polls: what is measured is the broker.
 //
-//   node dist/test/e2e/flood-run.js [--port 25120] [--seconds 5] [--members 1024]
+//   node dist/test/e2e/flood-run.js [--port 25120] [--seconds 5] [--rounds 2] [--members 1024] [--store DIRECTORY]
 //
-// `--members` is how many messages make up the 1 MiB: 1,024 of 1 KiB by default; 47,662 is the most (all empty).
+// `--members` is how many messages make up the 1 MiB: 1,024 of 1 KiB by default; 47,662 is the most (all empty). `--store` is where the
+// store's folder is made, the system's folder for such things by default. `node --cpu-prof` profiles the broker, too.
 
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
-import { jsonRequest, ONEWAY, until, WirePeer } from './wire-peer.ts';
+import { jsonRequest, ONEWAY, WirePeer } from './wire-peer.ts';
 
 const { values } = parseArgs({
   options: {
     port: { type: 'string', default: '25120' },
     seconds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '2' },
     members: { type: 'string', default: '1024' },
+    store: { type: 'string', default: tmpdir() },
+    flood: { type: 'string' },
   },
 });
 const port = Number(values.port);
@@ -36,80 +42,126 @@ const fields = (topic: string, batch: boolean): Record<string, string> => ({
 async function behave(index: number, more: () => boolean, waits: number[]): Promise<void> {
   const peer = await WirePeer.open(address);
   const body = Buffer.alloc(1024, index);
-  let opaque = 0;
-  while (more()) {
+  let answered = (): void => {};
+  peer.onFrame = (frame) => {
+    if (frame.code !== 0) throw new Error(`a send was answered ${frame.code} ${frame.remark}`);
+    answered();
+  };
+  for (let opaque = 1; more(); opaque++) {
     const began = performance.now();
-    const sent = ++opaque;
-    let answered = false;
-    peer.onFrame = (frame) => {
-      if (frame.code !== 0) throw new Error(`a send was answered ${frame.code} ${frame.remark}`);
-      answered = frame.opaque === sent;
-      if (answered) waits.push(performance.now() - began);
-    };
-    peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, sent, fields(`Other-${index}`, false), body));
-    await until(() => answered || peer.closed);
+    await new Promise<void>((resolve) => {
+      answered = resolve;
+      peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(`Other-${index}`, false), body));
+    });
+    waits.push(performance.now() - began);
     // Some hundred messages a second each: what is measured is waiting, not the machine's limit.
     await new Promise((resolve) => setTimeout(resolve, 3));
   }
   await peer.close();
 }
 
-/** Writes `piece` as fast as the peer takes it; answers how often. */
-async function flood(piece: Buffer, more: () => boolean): Promise<number> {
-  const peer = await WirePeer.open(address);
-  peer.onFrame = () => {};
-  let count = 0;
-  while (more() && !peer.closed) {
-    for (; peer.socket.writableLength < 4 * MIB; count++) peer.write(piece);
-    await new Promise((resolve) => setImmediate(resolve));
+const members = Number(values.members);
+
+/** What the flooding peer writes again and again, and how many messages that is. */
+function floodPiece(kind: string): { piece: Buffer; messages: number } {
+  if (kind === 'oneway') {
+    const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, fields('Flood', false), Buffer.alloc(128), ONEWAY);
+    return { piece: Buffer.concat(Array.from({ length: 200 }, () => oneway)), messages: 200 };
   }
-  await peer.close();
-  return count;
+  const body = Buffer.alloc(Math.max(0, Math.floor(MIB / members) - 22));
+  const batch = encodeBatch(Array.from({ length: members }, () => ({ flag: 0, body, properties: Buffer.alloc(0) })));
+  return { piece: jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, fields('Flood', true), batch), messages: members };
 }
 
-async function measure(name: string, piece: Buffer | undefined, messages: number): Promise<void> {
+/** Writes as fast as the broker takes it until the parent ends our input; then says how many messages that were. */
+async function flood(kind: string): Promise<void> {
+  const { piece, messages } = floodPiece(kind);
+  const peer = await WirePeer.open(address);
+  peer.onFrame = () => {};
+  let proceed = (): void => {};
+  peer.socket.on('drain', () => proceed());
+  peer.socket.once('close', () => proceed());
+  let ended = false;
+  process.stdin.resume().once('end', () => {
+    ended = true;
+  });
+  let count = 0;
+  while (!ended && !peer.closed) {
+    for (; peer.socket.writableLength < 4 * MIB; count++) peer.write(piece);
+    await new Promise<void>((resolve) => {
+      proceed = resolve;
+    });
+  }
+  console.log(count * messages);
+  await peer.close();
+}
+
+/** Most memory that the broker has held so far; where the system does not tell, nothing. */
+function memory(broker: ChildProcess): string {
+  try {
+    const kib = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${broker.pid}/status`, 'latin1'));
+    return `; broker's most ${Math.round(Number(kib![1]) / 1024)} MiB`;
+  } catch {
+    return '';
+  }
+}
+
+async function measure(name: string, kind: string | undefined, broker: ChildProcess): Promise<void> {
+  let flooder: ChildProcess | undefined;
+  let flooded = '0';
+  if (kind !== undefined) {
+    const args = [process.argv[1]!, '--flood', kind, '--port', values.port, '--members', values.members];
+    flooder = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    flooder.stdout!.on('data', (text) => {
+      flooded = `${text}`;
+    });
+    // It takes a while to start; then its first messages are on their way.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
   const until = performance.now() + seconds * 1000;
-  const more = (): boolean => performance.now() < until;
   const waits: number[] = [];
-  const others = Array.from({ length: OTHERS }, (_, i) => behave(i, more, waits));
-  const flooded = piece === undefined ? 0 : await flood(piece, more);
-  await Promise.all(others);
+  await Promise.all(Array.from({ length: OTHERS }, (_, i) => behave(i, () => performance.now() < until, waits)));
+  if (flooder !== undefined) {
+    const gone = once(flooder, 'exit');
+    flooder.stdin!.end();
+    await gone;
+  }
   waits.sort((a, b) => a - b);
   const at = (fraction: number): string => waits[Math.floor((waits.length - 1) * fraction)]!.toFixed(2);
-  const rate = ((flooded * messages) / seconds).toFixed(0);
+  const rate = (Number(flooded) / seconds).toFixed(0);
   console.log(
-    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s`,
+    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s${memory(broker)}`,
   );
 }
 
-const store = mkdtempSync(join(tmpdir(), 'gantry-flood-'));
-const gantry = join(dirname(dirname(import.meta.dirname)), 'src', 'bin', 'gantry.js');
-const args = [gantry, 'start', '--store', store, '--host', '127.0.0.1', '--port', `${port}`, '--log-level', 'warn'];
-const child = spawn(process.execPath, [...args, '--namesrv-port', `${port + 1}`], { stdio: 'inherit' });
-const ended = new Promise((resolve) => child.once('exit', resolve));
-try {
-  for (;;) {
-    const peer = await WirePeer.open(address).catch(() => undefined);
-    if (peer !== undefined) {
-      await peer.close();
-      break;
+async function main(): Promise<void> {
+  const store = mkdtempSync(join(values.store, 'gantry-flood-'));
+  const gantry = join(dirname(dirname(import.meta.dirname)), 'src', 'bin', 'gantry.js');
+  const args = [gantry, 'start', '--store', store, '--host', '127.0.0.1', '--port', `${port}`, '--log-level', 'error'];
+  const broker = spawn(process.execPath, [...process.execArgv, ...args, '--namesrv-port', `${port + 1}`], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const ended = once(broker, 'exit');
+  try {
+    for (;;) {
+      const peer = await WirePeer.open(address).catch(() => undefined);
+      if (peer !== undefined) {
+        await peer.close();
+        break;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
     }
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await measure('warm-up', 'oneway', broker);
+    for (let round = 1; round <= Number(values.rounds); round++) {
+      await measure(`alone ${round}`, undefined, broker);
+      await measure(`one-way flood ${round}`, 'oneway', broker);
+      await measure(`batches of 1 MiB ${round}`, 'batches', broker);
+    }
+  } finally {
+    broker.kill('SIGTERM');
+    await ended;
+    rmSync(store, { recursive: true, force: true });
   }
-  const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, fields('Flood', false), Buffer.alloc(128), ONEWAY);
-  const onewayPiece = Buffer.concat(Array.from({ length: 200 }, () => oneway));
-  const members = Number(values.members);
-  const body = Buffer.alloc(Math.max(0, Math.floor(MIB / members) - 22));
-  const batch = encodeBatch(Array.from({ length: members }, () => ({ flag: 0, body, properties: Buffer.alloc(0) })));
-  const batchPiece = jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, fields('Flood', true), batch);
-  await measure('warm-up', onewayPiece, 200);
-  for (let round = 1; round <= 2; round++) {
-    await measure(`alone ${round}`, undefined, 0);
-    await measure(`one-way flood ${round}`, onewayPiece, 200);
-    await measure(`batches of 1 MiB ${round}`, batchPiece, members);
-  }
-} finally {
-  child.kill('SIGTERM');
-  await ended;
-  rmSync(store, { recursive: true, force: true });
 }
+
+await (values.flood === undefined ? main() : flood(values.flood));
