@@ -326,3 +326,35 @@ test('a KV value that cannot be saved is answered with the reason, and is not th
   assert.equal(send({ code: 101, version: 513, ext: { namespace: 'n', key: 'k' } }).code, 22);
   assert.equal(send(put).code, 0);
 });
+
+test('a body that would hold up the loop while it is parsed is refused with its size and the limit', () => {
+  const { ask } = harness();
+  const mib = 1024 * 1024;
+  // REGISTER_BROKER, REGISTER_TOPIC_IN_NAMESRV, QUERY_DATA_VERSION, UPDATE_NAMESRV_CONFIG.
+  for (const [code, limit] of [
+    [103, 8 * mib],
+    [217, mib],
+    [322, mib],
+    [318, mib],
+  ] as const) {
+    const refused = ask({ code, version: 513, body: ' '.repeat(limit + 1) });
+    const remark = `the body of request ${code} has ${limit + 1} bytes, the limit is ${limit}`;
+    assert.deepEqual(refused, { code: 1, remark });
+    assert.doesNotMatch(ask({ code, version: 513, body: ' '.repeat(limit) }).remark ?? '', /the limit is/);
+  }
+});
+
+test('the table of a broker with 20,000 topics is far below the limit', () => {
+  const { ask } = harness();
+  const topicConfigTable: Record<string, object> = {};
+  for (let i = 0; i < 20_000; i++) {
+    const topicName = `a-topic-with-a-name-of-usual-length-${i}`;
+    topicConfigTable[topicName] = { topicName, perm: 6, readQueueNums: 8, writeQueueNums: 8, topicSysFlag: 0 };
+  }
+  const body = JSON.stringify({
+    topicConfigSerializeWrapper: { topicConfigTable, dataVersion: { counter: 1, stateVersion: 0, timestamp: 1 } },
+  });
+  assert.ok(body.length > 2_000_000 && body.length < 4_000_000, `${body.length} bytes`);
+  const ext = { brokerName: 'b', brokerAddr: '127.0.0.1:10911', clusterName: 'c', brokerId: '0' };
+  assert.equal(ask({ code: 103, version: 513, ext, body }).code, 0);
+});

@@ -12,6 +12,7 @@ import {
   type Request,
   RequestCode,
   ResponseCode,
+  refuseBody,
   toJsonBytes,
 } from '../remoting/index.ts';
 import type { MinBrokerChange } from './broker-group.ts';
@@ -23,6 +24,9 @@ import type { BrokerIdentity, ExpiredBroker, Registration, RouteInfo } from './r
 import { filterByZone } from './zone-route.ts';
 
 const FAQ_HINT = '\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.';
+/** Bytes of a body that is parsed at once, and of the one that may hold a broker's whole table (20,000 topics are 3 MiB). */
+const BODY_LIMIT = 1024 * 1024;
+const REGISTER_BODY_LIMIT = 8 * BODY_LIMIT;
 const ZONE_NAME = '__ZONE_NAME';
 const ZONE_MODE = '__ZONE_MODE';
 
@@ -55,6 +59,7 @@ export class NamesrvProcessor {
 
   /** Answers one request; a throw is for the server to answer. */
   handle(request: Request): void {
+    if (refuseBody(request, request.code === RequestCode.REGISTER_BROKER ? REGISTER_BODY_LIMIT : BODY_LIMIT)) return;
     switch (request.code) {
       case RequestCode.GET_ROUTEINFO_BY_TOPIC:
         return this.#getRoute(request);

@@ -100,6 +100,16 @@ test('the compressed form cut anywhere is refused', () => {
   }
 });
 
+test('a body of few bytes that inflates to very many is refused with the limit', () => {
+  const many = Buffer.concat([COMPRESSED, Buffer.alloc(8 * 1024 * 1024)]);
+  const body = deflateSync(many);
+  assert.ok(body.length < 10_000);
+  assert.throws(
+    () => readRegisterBody(body, true, V5_5_0),
+    (error) => isBodyError(error) && /inflate to more than the limit of 8388608$/.test((error as Error).message),
+  );
+});
+
 function isBodyError(error: unknown): boolean {
   return error instanceof GantryError && error.code === 'BODY' && error.responseCode === 1;
 }

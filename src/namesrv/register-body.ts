@@ -15,8 +15,8 @@ import { errorText, GantryError, viewOf } from '../common/index.ts';
 import { type JsonValue, PeerVersion, parseJson } from '../remoting/index.ts';
 import type { DataVersion, QueueData, QueueMappingInfo, RegisteredTables, RegisteredTopic } from './route-data.ts';
 
-/** A body that inflates to more than this is refused; 20,000 topics are some 2 MB. */
-const MAX_INFLATED = 128 * 1024 * 1024;
+/** A body that inflates to more than this is refused; 20,000 topics are some 2 MB. More would hold up the loop for everybody. */
+const MAX_INFLATED = 8 * 1024 * 1024;
 
 /** Bodies below this are parsed in well under a millisecond. */
 const REMEMBERED_FROM = 64 * 1024;
@@ -181,7 +181,7 @@ function texts(value: JsonValue | undefined): string[] {
 }
 
 function readCompressed(body: Uint8Array, peerVersion: number): RegisteredTables {
-  const cursor = new Cursor(inflateSync(body, { maxOutputLength: MAX_INFLATED }));
+  const cursor = new Cursor(inflate(body));
   const tables = emptyTables();
   tables.dataVersion = dataVersion(parseJson(cursor.block()));
   for (let left = cursor.int(); left > 0; left--) tables.topics.push(shortTopic(cursor.block().toString('utf8')));
@@ -190,6 +190,15 @@ function readCompressed(body: Uint8Array, peerVersion: number): RegisteredTables
   for (let left = cursor.int(); left > 0; left--)
     tables.queueMappings.push(queueMapping('', parseJson(cursor.block())));
   return tables;
+}
+
+function inflate(body: Uint8Array): Buffer {
+  try {
+    return inflateSync(body, { maxOutputLength: MAX_INFLATED });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') throw error;
+    throw new Error(`the ${body.length} bytes inflate to more than the limit of ${MAX_INFLATED}`, { cause: error });
+  }
 }
 
 function shortTopic(line: string): RegisteredTopic {

@@ -1,5 +1,6 @@
 export { addressText, hostBytes, ipBytes, plainIp, splitAddress } from './address.ts';
 export { decodeBinaryHeader, encodeBinaryHeader } from './binary-header.ts';
+export { refuseBody, withBodyLimit } from './body-limit.ts';
 export { COPY_LIMIT } from './channel.ts';
 export {
   FLAG_ONEWAY,

@@ -77,6 +77,28 @@ test('a heartbeat creates the retry topic and tells the name servers of it in th
   assert.deepEqual([none.code, none.remark], [1, 'no consumer for this group, G']);
 });
 
+test('a body that would hold up the loop while it is parsed is refused with its size and the limit', async () => {
+  const broker = await open();
+  const mib = 1024 * 1024;
+  const limits: Array<[number, number]> = [
+    [RequestCode.HEART_BEAT, mib],
+    [RequestCode.CHECK_CLIENT_CONFIG, mib],
+    [RequestCode.LOCK_BATCH_MQ, mib],
+    [RequestCode.UNLOCK_BATCH_MQ, mib],
+    [RequestCode.UPDATE_BROKER_CONFIG, mib],
+    [RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, mib],
+    [RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, 4 * mib],
+    [RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, 4 * mib],
+  ];
+  for (const [code, limit] of limits) {
+    const answer = await broker.ask(code, {}, ' '.repeat(limit + 1));
+    assert.equal(answer.code, 1);
+    assert.equal(answer.remark, `the body of request ${code} has ${limit + 1} bytes, the limit is ${limit}`);
+    const within = await broker.ask(code, {}, ' '.repeat(limit));
+    assert.doesNotMatch(within.remark ?? '', /the limit is/);
+  }
+});
+
 test('a group that may not be created is passed over, its producers are not', async () => {
   const broker = await open({ autoCreateSubscriptionGroup: false });
   const answer = await broker.ask(RequestCode.HEART_BEAT, {}, heartbeat('G', 'T'));

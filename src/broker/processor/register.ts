@@ -1,5 +1,6 @@
 // All handlers of this folder but those for sends and pulls, which bring services of their own.
 
+import { RequestCode, withBodyLimit } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { registerBrokerAdmin } from './broker-admin.ts';
 import { registerClientAdmin } from './client-admin.ts';
@@ -14,7 +15,20 @@ import { registerStatsAdmin } from './stats-admin.ts';
 import { registerSubscriptionAdmin } from './subscription-admin.ts';
 import { registerTopicAdmin } from './topic-admin.ts';
 
-export function registerProcessors(registry: HandlerRegistry, context: BrokerContext): void {
+/** Bytes of a body that is parsed at once; lists of topics and groups may be those of a whole broker (20,000 topics are 3 MiB). */
+const BODY_LIMIT = 1024 * 1024;
+const LIST_BODY_LIMIT = 4 * BODY_LIMIT;
+const LISTS: readonly number[] = [
+  RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+  RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+];
+
+export function registerProcessors(server: HandlerRegistry, context: BrokerContext): void {
+  const registry: HandlerRegistry = {
+    register(code, handler) {
+      server.register(code, withBodyLimit(handler, LISTS.includes(code) ? LIST_BODY_LIMIT : BODY_LIMIT));
+    },
+  };
   registerClientManage(registry, context);
   registerConsumerManage(registry, context);
   registerLock(registry, context);
