@@ -94,7 +94,11 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
           indexMsgTimestamp: checkpoint.indexMsgTimestamp,
           maxPhysicalOffset: files.at(-1)?.end ?? 0,
           onSealed: (endTimestamp) => {
-            checkpoint.indexMsgTimestamp = Math.max(checkpoint.indexMsgTimestamp, endTimestamp);
+            checkpoint.indexMsgTimestamp = endTimestamp;
+          },
+          onUnsealed: (endTimestamp, done) => {
+            checkpoint.indexMsgTimestamp = endTimestamp;
+            checkpoint.takeBack(done);
           },
         })
       : undefined;

@@ -497,7 +497,7 @@ export class MessageStore {
   #syncFailed(error: GantryError): void {
     const reason = `a sync of the CommitLog failed: ${error.message}`;
     this.#logger.error(`${reason}; no more sends are taken, reads go on. Restart the broker when the disk is sound`);
-    this.#acks.syncFailed(reason);
+    this.#acks.syncFailed(this.#log.wrote, reason);
   }
 
   // --- Timers

@@ -91,6 +91,16 @@ export class StoreCheckpoint {
     if (!this.#writing) this.#next();
   }
 
+  /**
+   * Writes and syncs values that were lowered, before what they spoke of is changed: on the spot, so that `done` has run on return, unless
+   * a write is under way.
+   */
+  takeBack(done: Done): void {
+    if (this.#writing) return this.flushAsync(done);
+    this.flush(true);
+    done(undefined);
+  }
+
   /** Closes the file; what was not flushed is lost. */
   close(): void {
     this.#file?.close();

@@ -54,7 +54,7 @@ test('a wait for a sync ends at its deadline, as stored and not known to be dura
   clock.advance(1500);
   acks.expire();
   assert.deepEqual(told, ['first: FLUSH_DISK_TIMEOUT']);
-  acks.syncFailed('no more');
+  acks.syncFailed(300, 'no more');
   assert.deepEqual(told.at(-1), 'second: FLUSH_DISK_TIMEOUT');
   assert.equal(PutMessageStatus.FLUSH_DISK_TIMEOUT, 1);
 });

@@ -118,9 +118,12 @@ export class AckQueue {
     }
   }
 
-  /** No sync will ever cover those that wait for one. */
-  syncFailed(reason: string): void {
+  /** No sync will ever cover those that wait for one. What lies above `wrote` is in no file for certain, nor is it certain that it is not. */
+  syncFailed(wrote: number, reason: string): void {
     for (let waiter = this.#flushed.shift(); waiter !== undefined; waiter = this.#flushed.shift()) {
+      waiter.target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, reason);
+    }
+    for (const waiter of this.#committed.takeAbove(wrote)) {
       waiter.target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, reason);
     }
   }

@@ -30,6 +30,10 @@ export function open(bench: Bench, options: Partial<IndexOptions> = {}): IndexSe
     lastExitClean: true,
     indexMsgTimestamp: bench.sealed.at(-1) ?? 0,
     onSealed: (time) => bench.sealed.push(time),
+    onUnsealed: (time, done) => {
+      bench.sealed.push(time);
+      done(undefined);
+    },
     ...options,
   });
 }

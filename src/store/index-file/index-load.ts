@@ -6,7 +6,7 @@
 // newest one, and indexes again only what lies behind the recovery's start: older keys are gone. Here nothing is lost.
 
 import { type Clock, GantryError, type Logger } from '../../common/index.ts';
-import type { FileHandle, FileSystem } from '../../io/index.ts';
+import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
 import { IndexFile } from './index-file.ts';
 import type { IndexHeader, IndexLayout } from './index-format.ts';
 import {
@@ -32,7 +32,7 @@ export interface IndexOptions {
   layout: IndexLayout;
   /** False when `abort` was there. */
   lastExitClean: boolean;
-  /** From the checkpoint: files that end at or before this store time are durable. */
+  /** From the checkpoint: the first file that ends at this store time is durable, and so are those before it. */
   indexMsgTimestamp: number;
   /** No record starts at or beyond this physical offset, as far as is known before recovery; default no limit. */
   maxPhysicalOffset?: number;
@@ -40,6 +40,11 @@ export interface IndexOptions {
   storeTimeOf?: StoreTimeOf;
   /** Told when a full file has become durable, in file order, with the store time that it ends at (checkpoint.indexMsgTimestamp). */
   onSealed?: (endTimestamp: number) => void;
+  /**
+   * Told before a file changes that the checkpoint's time may name or lie beyond: where the last one ends that stays as it is, 0 without
+   * one. `done` when the checkpoint says so durably; at the opening before this returns. For the file may come to end at the same time again.
+   */
+  onUnsealed?: (endTimestamp: number, done: Done) => void;
 }
 
 /** What opening found. */
@@ -61,7 +66,7 @@ export function loadIndex(options: IndexOptions): LoadedIndex {
   for (const name of fileNames(options)) {
     const [header, fault] = withFile(fs, `${path}/${name}`, (file) => {
       const header = readHeader(file);
-      checkSize(file, layout, header);
+      checkSize(file, options, header);
       return [header, headerFault(file, layout, header)] as const;
     });
     files.push(new IndexFile(path, name, layout, header));
@@ -84,14 +89,16 @@ function fileNames(options: IndexOptions): string[] {
 }
 
 /**
- * A file may be shorter than configured (a kill while it was made, a larger maxIndexNum since): it grows when it is written.
- * It must not be longer, nor have its units elsewhere than the settings say.
+ * A file may be shorter than configured (a kill while it was made or cut, a larger maxIndexNum since): it grows when it is written.
+ * It must not be longer, nor, after a clean stop, have its units elsewhere than the settings say. After an unclean one that cannot be
+ * told from units that are lost, and the units are put in again.
  */
-function checkSize(file: FileHandle, layout: IndexLayout, header: IndexHeader): void {
+function checkSize(file: FileHandle, options: IndexOptions, header: IndexHeader): void {
+  const { layout } = options;
   const size = file.size();
   if (size === layout.fileBytes) return;
   if (size < layout.fileBytes) {
-    if (header.indexCount <= 1) return;
+    if (header.indexCount <= 1 || !options.lastExitClean) return;
     if (new UnitBlocks(file, layout, 1).phyOffset(1) === header.beginPhyOffset) return;
   }
   throw new GantryError(
@@ -128,7 +135,8 @@ function guessHeader(options: IndexOptions, file: IndexFile): void {
 function verify(options: IndexOptions, files: IndexFile[], faults: Array<string | undefined>): LoadedIndex {
   const { fs, layout, logger, storeTimeOf } = options;
   const notes: string[] = [];
-  let at = durableFiles(files, faults, options.indexMsgTimestamp);
+  const durable = durableFiles(files, faults, options.indexMsgTimestamp);
+  let at = durable;
   let lastOffset = at === 0 ? 0 : files[at - 1]!.header.endPhyOffset;
 
   // Keep files while they prove themselves whole; the first that does not is the last.
@@ -155,7 +163,7 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
   for (const file of doubtful) notes.push(`${file.name} is dropped, it comes after a gap`);
 
   const loaded: LoadedIndex = { files, durableOffset: 0 };
-  settleEnd(options, loaded, doubtful);
+  settleEnd(options, loaded, durable, doubtful);
   if (notes.length > 0) {
     const from = `keys from physical offset ${loaded.durableOffset} on are put in again`;
     logger.warn(`index after an unclean stop: ${notes.join('; ')}; ${from}`);
@@ -164,34 +172,39 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
 }
 
 /**
- * How many files at the beginning are known to be durable: up to the one whose end the checkpoint names. Files behind it may end in the
- * same millisecond; the first one with that end is never behind it.
+ * How many files, from the oldest on, are known to be durable. The checkpoint's time names one: the first that ends then, for files are
+ * sealed in order, and one behind it may have filled up in the same millisecond and not be synced.
+ * RocketMQ: trusts every file that ends at or before that time.
  */
-function durableFiles(files: IndexFile[], faults: Array<string | undefined>, indexMsgTimestamp: number): number {
-  let count = 0;
-  for (const { header, layout } of files) {
-    const isWhole = faults[count] === undefined && header.indexCount >= layout.units;
-    if (!isWhole || header.endTimestamp > indexMsgTimestamp) break;
-    count++;
-    if (header.endTimestamp === indexMsgTimestamp) break;
-  }
-  return count;
+function durableFiles(files: readonly IndexFile[], faults: readonly unknown[], indexMsgTimestamp: number): number {
+  const named = files.findIndex((file) => isFull(file) && file.header.endTimestamp === indexMsgTimestamp);
+  const doubtful = files.findIndex((file, i) => i > named || faults[i] !== undefined || !isFull(file));
+  return doubtful < 0 ? files.length : doubtful;
+}
+
+function isFull(file: IndexFile): boolean {
+  return file.header.indexCount >= file.layout.units;
 }
 
 /**
  * The last message's keys may not all be there, so its units go and it is put in again. It may have begun in the file before.
  * Answers the offset to go on from, and leaves on disk what `files` says.
  */
-function settleEnd(options: IndexOptions, loaded: LoadedIndex, doubtful: IndexFile[]): void {
+function settleEnd(options: IndexOptions, loaded: LoadedIndex, durable: number, doubtful: IndexFile[]): void {
   const { fs, path, layout, storeTimeOf } = options;
   const { files } = loaded;
   removeNewestFirst(fs, path, doubtful);
   let message = -1;
+  let sealed = durable;
   for (let last = files.at(-1); last !== undefined; last = files.at(-1)) {
     const { header } = last;
     if (header.unitCount > 0) {
       if (message < 0) message = header.endPhyOffset;
       else if (header.endPhyOffset < message) break;
+      if (files.length <= sealed) {
+        sealed = files.length - 1;
+        options.onUnsealed?.(files[sealed - 1]?.header.endTimestamp ?? 0, rethrow);
+      }
       const slots = last.slots ?? withFile(fs, last.path, (file) => loadSlots(file, layout, header.indexCount));
       const from = message;
       withFile(fs, last.path, (file) => popUnits(file, layout, slots, header, (offset) => offset >= from, storeTimeOf));
@@ -205,6 +218,10 @@ function settleEnd(options: IndexOptions, loaded: LoadedIndex, doubtful: IndexFi
     removeNewestFirst(fs, path, [last]);
   }
   loaded.durableOffset = files.length > 0 ? message : 0;
+}
+
+function rethrow(error: GantryError | undefined): void {
+  if (error !== undefined) throw error;
 }
 
 /**

@@ -26,6 +26,7 @@ export class IndexService implements DerivedStore {
   readonly #layout: IndexLayout;
   readonly #storeTimeOf: StoreTimeOf | undefined;
   readonly #onSealed: ((endTimestamp: number) => void) | undefined;
+  readonly #onUnsealed: IndexOptions['onUnsealed'];
 
   /** Oldest first; never an empty writer in front of the last. */
   #files: IndexFile[];
@@ -48,6 +49,7 @@ export class IndexService implements DerivedStore {
     this.#layout = options.layout;
     this.#storeTimeOf = options.storeTimeOf;
     this.#onSealed = options.onSealed;
+    this.#onUnsealed = options.onUnsealed;
     this.#files = loaded.files;
     this.#durableOffset = loaded.durableOffset;
     this.#lastMessage = loaded.durableOffset - 1;
@@ -190,6 +192,7 @@ export class IndexService implements DerivedStore {
    */
   async truncateTo(physicalOffset: number): Promise<void> {
     await this.#quiet();
+    await this.#unseal(physicalOffset);
     for (let file = this.#files.at(-1); file !== undefined; file = this.#files.at(-1)) {
       const { header } = file;
       if (header.endPhyOffset < physicalOffset) break;
@@ -229,6 +232,7 @@ export class IndexService implements DerivedStore {
     const writer = this.#writer;
     if (writer !== undefined) await new Promise<void>((resolve) => writer.abandon(resolve));
     this.#writer = undefined;
+    await this.#unseal(0);
     for (const file of this.#files) this.#fs.remove(file.path);
     this.#files = [];
     this.#durableOffset = 0;
@@ -346,6 +350,19 @@ export class IndexService implements DerivedStore {
     this.#writer = file.writer = undefined;
     if (file.header.unitCount === 0) this.#files.pop();
     else file.slots = writer.slots;
+  }
+
+  /** Takes back that full files are durable which a cut at an offset will change. */
+  async #unseal(physicalOffset: number): Promise<void> {
+    const isFull = ({ header }: IndexFile): boolean => header.indexCount >= this.#layout.units;
+    const first = this.#files.findIndex((file) => isFull(file) && file.header.endPhyOffset >= physicalOffset);
+    if (first < 0 || this.#onUnsealed === undefined) return;
+    const kept = this.#files.slice(0, first).filter(isFull);
+    const sound = kept.every((file) => file.writer === undefined);
+    const end = sound ? (kept.at(-1)?.header.endTimestamp ?? 0) : 0;
+    await new Promise<void>((resolve, reject) =>
+      this.#onUnsealed!(end, (error) => (error === undefined ? resolve() : reject(error))),
+    );
   }
 
   #cut(file: IndexFile, physicalOffset: number): void {
