@@ -317,7 +317,7 @@ export class MessageStore {
   /**
    * Removes the ConsumeQueues of topics, for good: their messages stay in the log until retention, but no start brings them back, and a
    * topic of the same name begins at ordinal 0. Puts to these topics are refused meanwhile. RocketMQ: deleteTopics, which keeps no
-   * record of it. @throws GantryError IO, DISK_FULL; then the topics are as before.
+   * record of it. @throws GantryError IO, DISK_FULL: the topics are as before, but after a failed sync the next start may find them deleted.
    */
   async deleteTopics(topics: readonly string[]): Promise<void> {
     // One after the other: a second deletion of a topic must not be answered before the first is durable.

@@ -86,6 +86,7 @@ class Totals {
   #kills = 0;
   #startKills = 0;
   #acknowledged = 0;
+  #deletions = 0;
   #generated = 0;
   #unpromised = 0;
   #refused = 0;
@@ -96,6 +97,7 @@ class Totals {
     this.#kills += figures.kills;
     this.#startKills += figures.startKills;
     this.#acknowledged += figures.acknowledged;
+    this.#deletions += figures.deletions;
     this.#generated += figures.loadgen.acked;
     this.#unpromised += figures.unpromised;
     this.#refused += figures.refused;
@@ -110,7 +112,7 @@ class Totals {
     return (
       `runs that passed: ${this.#kills} kills under load, ${this.#startKills} during a start; ` +
       `${this.#acknowledged} messages acknowledged${this.#generated > 0 ? ` and ${this.#generated} to the other generator` : ''}, ` +
-      `all there, once, unchanged, in place; ${this.#unpromised} more found whole; ${this.#refused} refused; ` +
+      `all there, once, unchanged, in place; ${this.#deletions} deletions of a topic; ${this.#unpromised} more found whole; ${this.#refused} refused; ` +
       `restarts: ${this.#starts.tornTails} cut a torn log, ${this.#starts.backupsUsed} read a backup of a table, ` +
       `${this.#starts.indexesCut} put keys in again, ${this.#starts.unfinishedFiles} files were unfinished, slowest ${Math.round(this.#restartMs)} ms`
     );

@@ -335,4 +335,62 @@ describe('B77: torn property block passes for a message', () => {
     assert.equal(odd.queueOffset, 0);
     await small.expectQueue(0, 2);
   });
+
+  it('a place without a message does not make a search by time pass over those before it', async () => {
+    const small = await SmallStore.create();
+    const sent = await small.sendMany(4);
+    await small.stop();
+    const torn = sent[2]!;
+    tear(small, torn.wroteOffset + torn.wroteBytes - 2, 1);
+    small.fs.remove(`${ROOT}/checkpoint`);
+    small.fs.settle();
+    small.leaveAbort();
+    await small.start();
+    const first = sent[0]!.storeTimestamp;
+    const search = small.store.offsetInQueueByTime('T', 0, first, 'LOWER');
+    assert.equal(await small.world.settle(search, 'a search ends'), 0);
+  });
+
+  it('a place without a message in the middle of a queue does not hide those before it', async () => {
+    const small = await SmallStore.create();
+    const sent = await small.sendMany(9, () => ({ body: THIRD_OF_A_FILE }));
+    await small.stop();
+    const end = sent[4]!.wroteOffset + sent[4]!.wroteBytes - 2;
+    small.overwrite(`${LOG}/${'0'.repeat(15)}16384`, end - 16_384 - 1, Buffer.alloc(1));
+    small.fs.remove(`${LOG}/${'0'.repeat(20)}`);
+    small.fs.remove(`${ROOT}/checkpoint`);
+    small.fs.settle();
+    small.leaveAbort();
+    await small.start();
+    assert.equal(small.store.minOffsetInQueue('T', 0), 3);
+    assert.deepEqual(
+      (await small.drain()).map((record) => record.queueOffset),
+      [3, 5, 6, 7, 8],
+    );
+  });
+
+  it('a torn topic whose unit was on disk already leaves its queue', async () => {
+    const small = await SmallStore.create();
+    await small.send();
+    const torn = await small.send({ topic: 'Orders' });
+    await small.send();
+    await small.stop();
+    tear(small, torn.wroteOffset + torn.wroteBytes - 2, 1);
+    small.fs.remove(`${ROOT}/checkpoint`);
+    small.fs.settle();
+    small.leaveAbort();
+    for (let start = 0; start < 2; start++) {
+      await small.start();
+      assert.equal(small.store.maxOffsetInQueue('Orders', 0), 0);
+      await small.expectQueue(0, 2);
+      await small.stop();
+    }
+    await small.start();
+    assert.equal((await small.send({ topic: 'Orders' })).queueOffset, 0);
+  });
 });
+
+/** Overwrites the bytes before an offset in the first file with zeros. */
+function tear(small: SmallStore, end: number, bytes: number): void {
+  small.overwrite(`${LOG}/${'0'.repeat(20)}`, end - bytes, Buffer.alloc(bytes));
+}

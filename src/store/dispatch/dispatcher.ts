@@ -76,6 +76,8 @@ export class Dispatcher {
 
   /** During recovery: told of a queue before its first record is put again, with that record's place. */
   onRecovered: ((queue: ConsumeQueue, ordinal: number, physicalOffset: number) => void) | undefined;
+  /** During recovery: told of a record that is in no queue since its topic is torn. */
+  onSetAside: ((record: RecordView) => void) | undefined;
 
   readonly #options: DispatcherOptions;
   readonly #topics = new ByteTable<DispatchTopic>();
@@ -163,6 +165,7 @@ export class Dispatcher {
       `the record at ${record.physicalOffset} (${record.totalSize} bytes) names the topic ${JSON.stringify(name)}, which no topic can be called: ` +
         'it is in no queue and can be read by its offset only',
     );
+    this.onSetAside?.(record);
   }
 
   #put(queue: ConsumeQueue, record: RecordView, tagsCode: number): UnitPut {

@@ -265,8 +265,10 @@ export class MessageReader {
     // Invariant: all before `low` are before the boundary, all from `high` on are not.
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const time = await this.#unitTime(queue, middle);
-      const before = boundary === 'LOWER' ? time < timestamp : time <= timestamp;
+      // A place without a message counts as the message behind it.
+      let time = -1;
+      for (let ordinal = middle; time < 0 && ordinal < high; ordinal++) time = await this.#unitTime(queue, ordinal);
+      const before = time >= 0 && (boundary === 'LOWER' ? time < timestamp : time <= timestamp);
       if (before) low = middle + 1;
       else high = middle;
     }

@@ -46,7 +46,7 @@ export class DeletedTopics {
     return this.#ends.get(topic) ?? 0;
   }
 
-  /** Ends the life of `topics` at `end`, durably. On an error nothing has changed. @throws GantryError IO, DISK_FULL. */
+  /** Ends the life of `topics` at `end`, durably. @throws GantryError IO, DISK_FULL: nothing has changed here; the disk may have it. */
   add(topics: Iterable<string>, end: number, logMinimum: number): void {
     const ends = new Map([...this.#ends].filter(([, other]) => other > logMinimum));
     for (const topic of topics) ends.set(topic, end);

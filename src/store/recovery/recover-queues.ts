@@ -2,6 +2,7 @@
 // RocketMQ: ConsumeQueue#recover, #truncateDirtyLogicFiles, #correctMinOffset.
 
 import type { Logger } from '../../common/index.ts';
+import type { RecordView } from '../../message/index.ts';
 import {
   type ConsumeQueue,
   type ConsumeQueueStore,
@@ -65,9 +66,20 @@ export function rebuildFrom(
   queue.rebuilt = true;
   queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
   const end = Math.min(ordinal, queue.maxOffset);
-  const before = lastPhysicalEnd(store, queue, end);
+  const before = end < queue.maxOffset ? lastPhysicalEnd(store, queue, end) : queue.maxPhysicalEnd;
   if (before > physicalOffset || ordinal < (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES) store.clear(queue);
   else if (end < queue.maxOffset) store.dropTail(queue, end, before);
+}
+
+/** A record's topic is torn: the unit that it had before the power went is found by its place, and its queue is put again from there on. */
+export function dropUnitOf(store: ConsumeQueueStore, record: RecordView): void {
+  const { queueId, queueOffset, physicalOffset } = record;
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  const view = new DataView(unit.buffer);
+  for (const queue of store.all()) {
+    if (queue.queueId !== queueId || store.readUnitsSync(queue, queueOffset, 1, unit) === 0) continue;
+    if (unitOffset(view, 0) === physicalOffset) rebuildFrom(store, queue, queueOffset, physicalOffset);
+  }
 }
 
 /** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */
@@ -94,23 +106,36 @@ export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, log
 
 /** Sets a queue's minimum: its first unit with a record at or above the log's minimum; its end if there is none. */
 export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue, logMinimum: number): void {
-  const first = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
-  const unit = new Uint8Array(CQ_UNIT_BYTES);
-  const view = new DataView(unit.buffer);
-  const readable = (ordinal: number): boolean => {
-    if (store.readUnitsSync(queue, ordinal, 1, unit) === 0) return false;
-    return isUnit(view, 0) && unitSize(view, 0) !== FILLER_SIZE && unitOffset(view, 0) >= logMinimum;
+  let units = new Uint8Array(CQ_UNIT_BYTES);
+  let view = new DataView(units.buffer);
+  /** The first ordinal from `ordinal` on with a unit that is no filler, if its record is in the log; -1 if it is not, or there is none. */
+  const readableFrom = (ordinal: number): number => {
+    for (let at = ordinal; at < queue.maxOffset; ) {
+      const got = store.readUnitsSync(queue, at, units.length / CQ_UNIT_BYTES, units);
+      if (got === 0) return -1;
+      for (let i = 0; i < got; i++) {
+        const unit = i * CQ_UNIT_BYTES;
+        if (unitSize(view, unit) === FILLER_SIZE) continue;
+        return isUnit(view, unit) && unitOffset(view, unit) >= logMinimum ? at + i : -1;
+      }
+      at += got;
+      // Fillers come in runs.
+      units = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
+      view = new DataView(units.buffer);
+    }
+    return -1;
   };
-  let low = first;
+  let low = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
   let high = queue.maxOffset;
-  if (high > low && readable(low)) high = low;
-  // Physical offsets rise with the ordinal, and fillers stand before all units: a binary search.
+  if (high > low && readableFrom(low) >= 0) high = low;
+  // Physical offsets rise with the ordinal, and a filler counts as the unit behind it: a binary search.
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (readable(middle)) high = middle;
+    if (readableFrom(middle) >= 0) high = middle;
     else low = middle + 1;
   }
-  queue.minOffset = low;
+  const first = readableFrom(low);
+  queue.minOffset = first < 0 ? queue.maxOffset : first;
 }
 
 /** End of the record of the last unit before `end` that is no filler; -1 if there is none. */

@@ -20,7 +20,7 @@ import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { type Aside, keepAside } from './keep-aside.ts';
 import { loadQueueBounds } from './queue-bounds.ts';
-import { cutQueueToLog, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
+import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
 
 const PROGRESS_EVERY_MS = 1000;
@@ -84,6 +84,9 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
       else rebuildFrom(queues, queue, ordinal, physicalOffset);
       if (ordinal > queue.maxOffset) gap ??= queue;
     };
+    dispatcher.onSetAside = (record) => {
+      if (!clean) dropUnitOf(queues, record);
+    };
     const total = files.at(-1)!.end - files[from]!.base;
     return scanLog(
       files,
@@ -109,6 +112,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     scan = scanFrom(0);
   }
   dispatcher.onRecovered = undefined;
+  dispatcher.onSetAside = undefined;
 
   const report: RecoveryReport = {
     clean,
