@@ -333,8 +333,10 @@ class History {
     const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => random.int(2) === 0);
     if (topics.length === 0) return;
     this.#noteGivenUp();
-    this.#model.deleting = { topics, end: this.#model.end };
-    this.#trace(`delete ${topics.join()} at ${this.#model.end}`);
+    // Behind it may lie what was answered as unknown.
+    const end = store.watermarks.wrote;
+    this.#model.deleting = { topics, end };
+    this.#trace(`delete ${topics.join()} at ${end}`);
     store.deleteTopics(topics).then(
       () => {
         // An answer after the power went never reached anybody.
