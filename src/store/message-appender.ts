@@ -19,7 +19,7 @@ import {
   writeRecord,
 } from '../message/index.ts';
 import type { CommitLog } from './commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from './consume-queue/index.ts';
+import type { ConsumeQueue, ConsumeQueueStore } from './consume-queue/index.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
@@ -97,7 +97,7 @@ export class MessageAppender {
       result.reason = `the record has ${size} bytes and does not fit into a file of ${config.mappedFileSizeCommitLog}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
-    const queue = this.#queues.findOrCreate(request.topic, request.queueId);
+    const queue = this.#queue(request);
     const transaction = request.sysFlag & SysFlag.TRANSACTION_MASK;
     const counted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
     const ordinal = counted ? queue.nextOffset : 0;
@@ -172,7 +172,7 @@ export class MessageAppender {
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
 
-    const queue = this.#queues.findOrCreate(request.topic, request.queueId);
+    const queue = this.#queue(request);
     const storeTimestamp = this.#storeTime();
     const sysFlag = sysFlagWithHosts(request);
     const first = queue.nextOffset;
@@ -208,6 +208,12 @@ export class MessageAppender {
     result.storeTimestamp = storeTimestamp;
     result.messageCount = count;
     return PutMessageStatus.PUT_OK;
+  }
+
+  #queue(request: PutRequest): ConsumeQueue {
+    const known = request.queues;
+    const queue = known === undefined || known.removed ? undefined : known.queues[request.queueId];
+    return queue ?? this.#queues.findOrCreate(request.topic, request.queueId);
   }
 
   /** Takes over from the batch what all members share. */

@@ -19,7 +19,7 @@ import {
   type UniqueIds,
 } from '../../message/index.ts';
 import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { PutMessageStatus, PutRequest, PutResult, type TopicQueues } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
@@ -31,6 +31,11 @@ import { SendHeader } from './send-header.ts';
 
 /** A topic as sends need it, found by its bytes. */
 interface SendTopic {
+  /** Its config as of this version of the table; another version has it looked up again. */
+  config: TopicConfig | undefined;
+  version: number;
+  /** What the store's `queuesOf` said. */
+  queues: TopicQueues | undefined;
   readonly name: string;
   readonly bytes: Uint8Array;
   /** Why no one may send to it by its name alone. */
@@ -72,6 +77,8 @@ export class SendMessageProcessor {
   readonly #cluster: NameBytes = nameBytes(PropertyName.CLUSTER);
   readonly #clusterPair: Uint8Array;
   readonly #uniqKey: NameBytes = nameBytes(PropertyName.UNIQ_KEY);
+  /** UNIQ_KEY and an id of ours, filled anew for each message that comes without one. */
+  readonly #uniqPair: Uint8Array;
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
   /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
   readonly #specialBytes = new Uint8Array(256);
@@ -94,6 +101,7 @@ export class SendMessageProcessor {
     this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
     this.#tracePair = Buffer.from(`${PropertyName.TRACE_ON}\u0001${config.traceOn}`);
     this.#clusterPair = Buffer.from(`${PropertyName.CLUSTER}\u0001${config.brokerClusterName}`);
+    this.#uniqPair = Buffer.from(`${PropertyName.UNIQ_KEY}\u0001${' '.repeat(uniqueIds.length)}`);
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
@@ -138,7 +146,9 @@ export class SendMessageProcessor {
     table.putPair(this.#region, this.#regionPair);
     table.putPair(this.#trace, this.#tracePair);
     if (table.find(this.#uniqKey) < 0) {
-      table.put(this.#uniqKey, Buffer.from(this.#uniqueIds.next(this.#context.clock.now()), 'latin1'));
+      const pair = this.#uniqPair;
+      this.#uniqueIds.writeNext(this.#context.clock.now(), pair, pair.length - this.#uniqueIds.length);
+      table.putPair(this.#uniqKey, pair);
     }
     table.putPair(this.#cluster, this.#clusterPair);
 
@@ -179,7 +189,11 @@ export class SendMessageProcessor {
       this.#refuse(request, topic.fault.code, topic.fault.remark);
       return undefined;
     }
-    const found = topics.select(topic.name) ?? this.#createTopic(request, header, topic);
+    if (topic.version !== topics.version) {
+      topic.config = topics.select(topic.name);
+      topic.version = topics.version;
+    }
+    const found = topic.config ?? this.#createTopic(request, header, topic);
     if (found === undefined) {
       const why = config.autoCreateTopicEnable
         ? `default topic ${header.defaultTopic} does not exist here or may not be inherited from`
@@ -380,6 +394,8 @@ export class SendMessageProcessor {
     const put = this.#put;
     put.topic = topic.name;
     put.topicBytes = topic.bytes;
+    if (topic.queues === undefined || topic.queues.removed) topic.queues = this.#context.store.queuesOf(topic.name);
+    put.queues = topic.queues;
     put.queueId = queueId;
     put.sysFlag = sysFlag;
     put.bornTimestamp = header.bornTimestamp;
@@ -508,6 +524,9 @@ export class SendMessageProcessor {
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: SendTopic = {
+      config: undefined,
+      version: -1,
+      queues: undefined,
       name,
       bytes: own,
       fault: nameFault(name),

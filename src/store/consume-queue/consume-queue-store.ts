@@ -36,6 +36,8 @@ export interface ConsumeQueueStoreOptions {
 export interface TopicQueues {
   readonly topic: string;
   readonly bytes: Uint8Array;
+  /** The topic was deleted: later puts to its name find other queues. */
+  removed: boolean;
   /** By queueId; sparse. */
   readonly queues: ConsumeQueue[];
 }
@@ -86,7 +88,7 @@ export class ConsumeQueueStore {
   topic(topic: string): TopicQueues {
     let entry = this.#topics.get(topic);
     if (entry === undefined) {
-      entry = { topic, bytes: Buffer.from(topic, 'utf8'), queues: [] };
+      entry = { topic, bytes: Buffer.from(topic, 'utf8'), removed: false, queues: [] };
       this.#topics.set(topic, entry);
     }
     return entry;
@@ -317,6 +319,7 @@ export class ConsumeQueueStore {
     const entry = this.#topics.get(topic);
     if (entry === undefined) return;
     this.#topics.delete(topic);
+    entry.removed = true;
     for (const queue of entry.queues) {
       if (queue === undefined) continue;
       this.#waitingUnits -= queue.waiting;
