@@ -51,6 +51,7 @@ export interface Watermarks {
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
+const MAX_TOPIC_BYTES = 127;
 
 export class MessageStore {
   readonly config: MessageStoreConfig;
@@ -366,9 +367,8 @@ export class MessageStore {
       return PutMessageStatus.SERVICE_NOT_AVAILABLE;
     }
     const topicBytes = request.topicBytes.length;
-    const limit = request.topic.startsWith('%RETRY%') ? 255 : 127;
-    if (topicBytes > limit || topicBytes === 0) {
-      result.reason = `the topic has ${topicBytes} bytes, the limit is ${limit}`;
+    if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
+      result.reason = `the topic has ${topicBytes} bytes, the limit is ${topicLimit(request.topic)}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
     // Once a turn is enough: what the turn has appended itself is not what stalls.
@@ -512,4 +512,8 @@ export class MessageStore {
       step();
     });
   }
+}
+
+function topicLimit(topic: string): number {
+  return topic.startsWith('%RETRY%') ? 255 : MAX_TOPIC_BYTES;
 }

@@ -31,9 +31,11 @@ import { SendHeader } from './send-header.ts';
 
 /** A topic as sends need it, found by its bytes. */
 interface SendTopic {
-  /** Its config as of this version of the table; another version has it looked up again. */
+  /** Its config, and what most sends need of it, as of this version of the table; another version has it looked up again. */
   config: TopicConfig | undefined;
   version: number;
+  queueNums: number;
+  isMultiTag: boolean;
   /** What the store's `queuesOf` said. */
   queues: TopicQueues | undefined;
   readonly name: string;
@@ -117,14 +119,13 @@ export class SendMessageProcessor {
     const header = this.#header;
     header.read(request.header, v2);
     const topic = this.#topic(header);
-    const config = this.#check(request, header, topic);
-    if (config === undefined) return;
+    if (!this.#check(request, header, topic)) return;
     if (request.bodyEnd === request.bodyStart) {
       this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, 'the message body is empty');
       return;
     }
     let queueId = header.queueId;
-    if (queueId < 0) queueId = this.#context.random.int(Math.max(1, config.writeQueueNums));
+    if (queueId < 0) queueId = this.#context.random.int(Math.max(1, topic.config!.writeQueueNums));
 
     const sentBytes = header.propertiesEnd - header.propertiesStart;
     if (sentBytes > MAX_PROPERTIES_BYTES) {
@@ -134,13 +135,13 @@ export class SendMessageProcessor {
     }
     const table = this.#table;
     table.read(header.properties, header.propertiesStart, header.propertiesEnd);
-    const sysFlag = config.topicFilterType === 'MULTI_TAG' ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
+    const sysFlag = topic.isMultiTag ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
     if (header.batch) {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
       return;
     }
     if (topic.isRetry || this.#isSpecial()) {
-      this.#sendSlowly(request, header, topic, config, queueId, sysFlag);
+      this.#sendSlowly(request, header, topic, topic.config!, queueId, sysFlag);
       return;
     }
     table.putPair(this.#region, this.#regionPair);
@@ -173,28 +174,25 @@ export class SendMessageProcessor {
     this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result);
   }
 
-  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; undefined means refused. */
-  #check(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
+  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
+  #check(request: Request, header: SendHeader, topic: SendTopic): boolean {
     const { config, topics, clock } = this.#context;
     if (config.startAcceptSendRequestTimeStamp > 0 && clock.now() < config.startAcceptSendRequestTimeStamp) {
       const start = new Date(config.startAcceptSendRequestTimeStamp).toISOString();
       this.#refuse(request, ResponseCode.SYSTEM_ERROR, `broker unable to service, until ${start}`);
-      return undefined;
+      return false;
     }
     if (!isWriteable(config.brokerPermission) && topics.isOrderTopic(topic.name)) {
       this.#refuse(request, ResponseCode.NO_PERMISSION, `the broker[${config.brokerIP1}] sending message is forbidden`);
-      return undefined;
+      return false;
     }
     if (topic.fault !== undefined) {
       this.#refuse(request, topic.fault.code, topic.fault.remark);
-      return undefined;
+      return false;
     }
-    if (topic.version !== topics.version) {
-      topic.config = topics.select(topic.name);
-      topic.version = topics.version;
-    }
-    const found = topic.config ?? this.#createTopic(request, header, topic);
-    if (found === undefined) {
+    if (topic.version !== topics.version) this.#refresh(topic);
+    if (topic.config === undefined && this.#createTopic(request, header, topic) !== undefined) this.#refresh(topic);
+    if (topic.config === undefined) {
       const why = config.autoCreateTopicEnable
         ? `default topic ${header.defaultTopic} does not exist here or may not be inherited from`
         : 'autoCreateTopicEnable is false';
@@ -204,18 +202,26 @@ export class SendMessageProcessor {
         `topic[${topic.name}] not exist, apply first please! (it is not created by a send: ${why}; ` +
           `create it with mqadmin updateTopic -t ${topic.name} -c ${config.brokerClusterName})`,
       );
-      return undefined;
+      return false;
     }
-    const queues = Math.max(found.writeQueueNums, found.readQueueNums);
-    if (header.queueId >= queues) {
+    if (header.queueId >= topic.queueNums) {
       this.#refuse(
         request,
         ResponseCode.INVALID_PARAMETER,
-        `request queueId[${header.queueId}] is illegal, ${found} Producer: ${request.channel.remoteAddress}`,
+        `request queueId[${header.queueId}] is illegal, ${topic.config} Producer: ${request.channel.remoteAddress}`,
       );
-      return undefined;
+      return false;
     }
-    return found;
+    return true;
+  }
+
+  #refresh(topic: SendTopic): void {
+    const { topics } = this.#context;
+    const config = topics.select(topic.name);
+    topic.config = config;
+    topic.version = topics.version;
+    topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
+    topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
   }
 
   #createTopic(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
@@ -526,6 +532,8 @@ export class SendMessageProcessor {
     const topic: SendTopic = {
       config: undefined,
       version: -1,
+      queueNums: 0,
+      isMultiTag: false,
       queues: undefined,
       name,
       bytes: own,
