@@ -216,9 +216,7 @@ export class MessageAppender {
   }
 
   #queue(request: PutRequest): ConsumeQueue {
-    const known = request.queues;
-    const queue = known === undefined || known.removed ? undefined : known.queues[request.queueId];
-    return queue ?? this.#queues.findOrCreate(request.topic, request.queueId);
+    return request.queues?.[request.queueId] ?? this.#queues.findOrCreate(request.topic, request.queueId);
   }
 
   /** Takes over from the batch what all members share. */

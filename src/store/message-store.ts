@@ -19,7 +19,7 @@ import {
 import { type FileSystem, writeWhole } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import type { ConsumeQueueStore, TopicQueues } from './consume-queue/index.ts';
+import type { ConsumeQueue, ConsumeQueueStore } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
@@ -208,9 +208,9 @@ export class MessageStore {
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
   }
 
-  /** The queues of a topic, for puts to it; of no use any more once it is `removed`. */
-  queuesOf(topic: string): TopicQueues {
-    return this.#queues.topic(topic);
+  /** A topic's queues by queueId, as they come and go, for puts to it. Good until the topic is deleted; then it stays empty. */
+  queuesOf(topic: string): readonly ConsumeQueue[] {
+    return this.#queues.topic(topic).queues;
   }
 
   /** Lets `target` wait for everything below `offset`: committed, and with sync flush and `flush` synced. Offsets must not fall. */

@@ -19,7 +19,7 @@ import {
   type UniqueIds,
 } from '../../message/index.ts';
 import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, PutRequest, PutResult, type TopicQueues } from '../../store/index.ts';
+import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
@@ -37,7 +37,7 @@ interface SendTopic {
   queueNums: number;
   isMultiTag: boolean;
   /** What the store's `queuesOf` said. */
-  queues: TopicQueues | undefined;
+  queues: readonly ConsumeQueue[] | undefined;
   readonly name: string;
   readonly bytes: Uint8Array;
   /** Why no one may send to it by its name alone. */
@@ -221,6 +221,7 @@ export class SendMessageProcessor {
     topic.config = config;
     topic.version = topics.version;
     topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
+    topic.queues = config === undefined ? undefined : this.#context.store.queuesOf(topic.name);
     topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
   }
 
@@ -400,7 +401,6 @@ export class SendMessageProcessor {
     const put = this.#put;
     put.topic = topic.name;
     put.topicBytes = topic.bytes;
-    if (topic.queues === undefined || topic.queues.removed) topic.queues = this.#context.store.queuesOf(topic.name);
     put.queues = topic.queues;
     put.queueId = queueId;
     put.sysFlag = sysFlag;

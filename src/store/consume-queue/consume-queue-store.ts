@@ -36,9 +36,7 @@ export interface ConsumeQueueStoreOptions {
 export interface TopicQueues {
   readonly topic: string;
   readonly bytes: Uint8Array;
-  /** The topic was deleted: later puts to its name find other queues. */
-  removed: boolean;
-  /** By queueId; sparse. */
+  /** By queueId; sparse. Emptied when the topic is removed. */
   readonly queues: ConsumeQueue[];
 }
 
@@ -88,7 +86,7 @@ export class ConsumeQueueStore {
   topic(topic: string): TopicQueues {
     let entry = this.#topics.get(topic);
     if (entry === undefined) {
-      entry = { topic, bytes: Buffer.from(topic, 'utf8'), removed: false, queues: [] };
+      entry = { topic, bytes: Buffer.from(topic, 'utf8'), queues: [] };
       this.#topics.set(topic, entry);
     }
     return entry;
@@ -319,7 +317,6 @@ export class ConsumeQueueStore {
     const entry = this.#topics.get(topic);
     if (entry === undefined) return;
     this.#topics.delete(topic);
-    entry.removed = true;
     for (const queue of entry.queues) {
       if (queue === undefined) continue;
       this.#waitingUnits -= queue.waiting;
@@ -327,6 +324,7 @@ export class ConsumeQueueStore {
       queue.files = [];
       queue.written = queue.maxOffset;
     }
+    entry.queues.length = 0;
     this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
     this.#full = this.#full.filter((queue) => queue.topic !== topic);
     const folder = `${this.#options.root}/${topic}`;
