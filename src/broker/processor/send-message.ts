@@ -8,6 +8,7 @@
 
 import { ByteTable, copyBytes } from '../../common/index.ts';
 import {
+  copy,
   createOffsetMessageId,
   MAX_PROPERTIES_BYTES,
   type NameBytes,
@@ -71,6 +72,8 @@ export class SendMessageProcessor {
   readonly #result = new PutResult();
   readonly #topics = new ByteTable<SendTopic>();
   readonly #uniqueIds: UniqueIds;
+  /** By length: where the name of the topic that is being put to lies. */
+  readonly #names: Uint8Array[] = [];
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -400,7 +403,7 @@ export class SendMessageProcessor {
   #fill(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
     const put = this.#put;
     put.topic = topic.name;
-    put.topicBytes = topic.bytes;
+    put.topicBytes = this.#nameOf(header, topic);
     put.queues = topic.queues;
     put.queueId = queueId;
     put.sysFlag = sysFlag;
@@ -514,6 +517,16 @@ export class SendMessageProcessor {
   }
 
   // --- Topics
+
+  /** The topic's name, copied from the request, which is at hand, rather than from the entry's own array, which mostly is not. */
+  #nameOf(header: SendHeader, topic: SendTopic): Uint8Array {
+    const start = header.topicStart;
+    if (start < 0) return topic.bytes;
+    const length = header.topicEnd - start;
+    const name = (this.#names[length] ??= new Uint8Array(length));
+    copy(header.buffer, start, header.topicEnd, name, 0);
+    return name;
+  }
 
   #topic(header: SendHeader): SendTopic {
     const start = header.topicStart;
