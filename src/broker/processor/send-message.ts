@@ -523,7 +523,8 @@ export class SendMessageProcessor {
     const start = header.topicStart;
     if (start < 0) return topic.bytes;
     const length = header.topicEnd - start;
-    const name = (this.#names[length] ??= new Uint8Array(length));
+    const name = this.#names[length] ?? new Uint8Array(length);
+    this.#names[length] = name;
     copy(header.buffer, start, header.topicEnd, name, 0);
     return name;
   }
