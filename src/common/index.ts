@@ -1,6 +1,6 @@
 export { assert, InvariantError } from './assert.ts';
 export { ByteTable } from './byte-table.ts';
-export { copyBytes, peekI64, readI64, sameBytes, toHex, viewOf, writeI64 } from './bytes.ts';
+export { copyBytes, indexOfByte, peekI64, readI64, sameBytes, toHex, viewOf, writeI64 } from './bytes.ts';
 export { type Clock, FakeClock, systemClock, type Timer } from './clock.ts';
 export { crc32 } from './crc32.ts';
 export { ErrorCode, errorText, GantryError } from './errors.ts';

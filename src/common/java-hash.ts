@@ -14,6 +14,15 @@ export function javaStringHash(text: string): number {
 export function javaHashUtf8(bytes: Uint8Array, start: number, end: number, seed = 0): number {
   let hash = seed;
   let i = start;
+  // Four bytes a round, so that the multiplications need not wait for each other: h * 31^4 + a * 31^3 + b * 31^2 + c * 31 + d.
+  for (const last = end - 4; i <= last; i += 4) {
+    const a = bytes[i]!;
+    const b = bytes[i + 1]!;
+    const c = bytes[i + 2]!;
+    const d = bytes[i + 3]!;
+    if ((a | b | c | d) >= 0x80) break;
+    hash = (Math.imul(hash, 923521) + (a * 29791 + b * 961 + c * 31 + d)) | 0;
+  }
   while (i < end) {
     const b = bytes[i]!;
     if (b < 0x80) {

@@ -77,33 +77,53 @@ export interface UniqueIdSeed {
 
 /** Makes UNIQ_KEY values. RocketMQ: MessageClientIDSetter: ip, pid i16, salt i32, ms since the month began (local time) i32, counter i16. */
 export class UniqueIds {
-  readonly #prefix: string;
-  readonly #tail = new Uint8Array(6);
-  readonly #view = viewOf(this.#tail);
+  /** Bytes of an id, which is ASCII. */
+  readonly length: number;
+  /** The id made last: what never changes, then 12 digits. */
+  readonly #text: Uint8Array;
   #counter: number;
   #monthStart = 0;
   #nextMonth = 0;
 
   constructor(seed: UniqueIdSeed, firstCounter = 0) {
-    const bytes = new Uint8Array(seed.ip.length + 6);
+    const bytes = new Uint8Array(seed.ip.length + 12);
     bytes.set(seed.ip);
     const view = viewOf(bytes);
     view.setUint16(seed.ip.length, seed.pid & 0xffff);
     view.setInt32(seed.ip.length + 2, seed.salt | 0);
-    this.#prefix = toHex(bytes);
+    this.#text = Buffer.from(toHex(bytes), 'latin1');
+    this.length = this.#text.length;
     this.#counter = firstCounter;
   }
 
   /** A new id; `nowMs` is the wall clock. */
   next(nowMs: number): string {
+    this.#make(nowMs);
+    return Buffer.from(this.#text).toString('latin1');
+  }
+
+  /** As `next`, written to `target[at, at + length)`. */
+  writeNext(nowMs: number, target: Uint8Array, at: number): void {
+    this.#make(nowMs);
+    target.set(this.#text, at);
+  }
+
+  #make(nowMs: number): void {
     if (nowMs >= this.#nextMonth || nowMs < this.#monthStart) {
       const date = new Date(nowMs);
       this.#monthStart = new Date(date.getFullYear(), date.getMonth(), 1).getTime();
       this.#nextMonth = new Date(date.getFullYear(), date.getMonth() + 1, 1).getTime();
     }
-    this.#view.setUint32(0, nowMs - this.#monthStart);
-    this.#view.setUint16(4, this.#counter);
+    const text = this.#text;
+    writeHex(text, text.length - 12, nowMs - this.#monthStart, 8);
+    writeHex(text, text.length - 4, this.#counter, 4);
     this.#counter = (this.#counter + 1) & 0xffff;
-    return this.#prefix + toHex(this.#tail);
   }
+}
+
+const HEX_DIGITS = Buffer.from('0123456789ABCDEF');
+
+/** The last `digits` hex digits of a whole number below 2^32. */
+function writeHex(target: Uint8Array, at: number, value: number, digits: number): void {
+  for (let i = at + digits - 1, rest = value; i >= at; i--, rest >>>= 4) target[i] = HEX_DIGITS[rest & 15]!;
 }

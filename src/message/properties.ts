@@ -9,7 +9,7 @@
 //
 // Two forms: PropertyTable for the hot path (ranges over bytes, reused), and Map-based functions for all else. A test shows them equal.
 
-import { javaHashUtf8, javaStringHash, sameBytes } from '../common/index.ts';
+import { indexOfByte, javaHashUtf8, javaStringHash, sameBytes } from '../common/index.ts';
 import { copy } from './record-writer.ts';
 
 const NAME_END = 0x01;
@@ -81,7 +81,7 @@ export class PropertyTable {
       const nameEnd = at++;
       if (byte === PAIR_END) continue;
       const valueStart = at;
-      while (at < end && bytes[at] !== PAIR_END) at++;
+      at = indexOfByte(bytes, PAIR_END, at, end);
       if (nameEnd > nameStart && at > valueStart) {
         if (highBits >= 0x80) hash = javaHashUtf8(bytes, nameStart, nameEnd);
         this.#add(bytes, hash, nameStart, nameEnd, valueStart, at);

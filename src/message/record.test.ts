@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { viewOf } from '../common/index.ts';
 import {
+  copy,
   decodeMessages,
   decodeOffsetMessageId,
   hostField,
@@ -144,4 +145,17 @@ test('a decoded message does not share memory with the bytes that it came from',
   const [message] = decodeMessages(bytes);
   bytes.fill(0);
   assert.equal(Buffer.from(message!.body).toString(), 'hello');
+});
+
+test('copy moves just the bytes asked for, of any length', () => {
+  const source = Uint8Array.from({ length: 200 }, (_, i) => i + 1);
+  for (let length = 0; length <= 170; length++) {
+    for (const from of [source.subarray(0, length), source]) {
+      const start = from === source ? 5 : 0;
+      const target = new Uint8Array(200);
+      assert.equal(copy(from, start, start + length, target, 3), 3 + length);
+      assert.deepEqual(target.subarray(3, 3 + length), source.subarray(start, start + length));
+      assert.ok(target.subarray(3 + length).every((byte) => byte === 0));
+    }
+  }
 });

@@ -97,6 +97,25 @@ describe('scanJsonHeader', () => {
     assert.equal(view.get('b'), '2');
   });
 
+  it('finds the end of a string of any length, whatever lies behind the header', () => {
+    for (let length = 0; length <= 13; length++) {
+      for (const value of ['x'.repeat(length), `${'x'.repeat(length)}\\u0001y`, `${'x'.repeat(length)}\\"`]) {
+        const text = `{"extFields":{"a":"${value}","long":"${value}"}}`;
+        for (const behind of ['', '"', '\\', 'z"z\\z"']) {
+          const bytes = Buffer.from(`"${text}${behind}`);
+          const end = bytes.length - behind.length;
+          const view = new HeaderView();
+          assert.equal(scanJsonHeader(bytes, 1, end, view), true);
+          view.buffer = bytes;
+          assert.deepEqual(view.toObject(), { a: JSON.parse(`"${value}"`), long: JSON.parse(`"${value}"`) });
+          for (let cut = 1; cut <= 8; cut++) {
+            assert.equal(scanJsonHeader(bytes, 1, end - cut, new HeaderView()), false);
+          }
+        }
+      }
+    }
+  });
+
   it('keeps longs exact as text', () => {
     const text = '{"code":12,"extFields":{"endTimestamp":9223372036854775807,"s":"9223372036854775807"}}';
     const bytes = Buffer.from(text);

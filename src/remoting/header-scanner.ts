@@ -1,6 +1,9 @@
 // The JSON header, scanned in place: one pass over its bytes leaves ranges in a HeaderView. It knows the JSON that clients write;
 // whatever else is legal (numbers as strings, fractions, nested values, escaped keys) goes to the lenient parser, which gives the same
 // answer for all that both understand (header-scanner.test.ts). docs/formats/remoting.md has the header's table.
+//
+// Strings are searched four bytes at a time: `words` is a DataView over exactly `buffer`, read little-endian, so that the first byte
+// is the lowest one.
 
 import { GantryError } from '../common/index.ts';
 import { LANGUAGE_NAMES, LanguageCode } from './codes.ts';
@@ -28,13 +31,24 @@ const MAX_PARSED_BYTES = 128 * 1024;
 /** Longer runs of digits are left to the parser. */
 const MAX_DIGITS = 19;
 
-const CODE = Buffer.from('code');
-const FLAG = Buffer.from('flag');
-const OPAQUE = Buffer.from('opaque');
-const REMARK = Buffer.from('remark');
-const VERSION = Buffer.from('version');
-const LANGUAGE = Buffer.from('language');
-const EXT_FIELDS = Buffer.from('extFields');
+/** Four bytes of a name as the word that they are read as. */
+function word(text: string): number {
+  return Buffer.from(text).readInt32LE(0);
+}
+const CODE = word('code');
+const FLAG = word('flag');
+const OPAQ = word('opaq');
+const AQUE = word('aque');
+const REMA = word('rema');
+const MARK = word('mark');
+const VERS = word('vers');
+const SION = word('sion');
+const LANG = word('lang');
+const UAGE = word('uage');
+const EXTF = word('extF');
+const IELD = word('ield');
+const ELDS = word('elds');
+const LETTER_KEY_REST = word('\0":"');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 const NULL = Buffer.from('null');
@@ -53,6 +67,7 @@ export function decodeJsonHeader(buffer: Buffer, start: number, end: number, vie
 
 /** Fills `view` and returns true, or returns false where the header is not of the kind that it knows. */
 export function scanJsonHeader(buffer: Buffer, start: number, end: number, view: HeaderView): boolean {
+  const words = view.wordsOf(buffer);
   let i = skipSpace(buffer, start, end);
   if (i >= end || buffer[i] !== OPEN) return false;
   i = skipSpace(buffer, i + 1, end);
@@ -60,14 +75,14 @@ export function scanJsonHeader(buffer: Buffer, start: number, end: number, view:
   for (;;) {
     if (i >= end || buffer[i] !== QUOTE) return false;
     const keyStart = i + 1;
-    const packed = scanString(buffer, keyStart, end);
+    const packed = scanString(buffer, words, keyStart, end);
     if (packed < 0 || (packed & 1) === 1) return false;
     const keyEnd = packed >> 1;
     i = skipSpace(buffer, keyEnd + 1, end);
     if (i >= end || buffer[i] !== COLON) return false;
     i = skipSpace(buffer, i + 1, end);
     if (i >= end) return false;
-    i = scanMember(buffer, keyStart, keyEnd, i, end, view);
+    i = scanMember(buffer, words, keyStart, keyEnd, i, end, view);
     if (i < 0) return false;
     i = skipSpace(buffer, i, end);
     if (i >= end) return false;
@@ -80,26 +95,32 @@ export function scanJsonHeader(buffer: Buffer, start: number, end: number, view:
 /** Reads the value at `i` of one top-level key; where it ended, or -1. */
 function scanMember(
   buffer: Buffer,
+  words: DataView,
   keyStart: number,
   keyEnd: number,
   i: number,
   end: number,
   view: HeaderView,
 ): number {
-  switch (keyEnd - keyStart) {
+  const length = keyEnd - keyStart;
+  if (length < 4) return skipScalar(buffer, words, i, end);
+  // A name of 4 to 8 bytes is told by its first and its last four.
+  const first = words.getInt32(keyStart, true);
+  const last = words.getInt32(keyEnd - 4, true);
+  switch (length) {
     case 4:
-      if (isAt(buffer, keyStart, CODE) || isAt(buffer, keyStart, FLAG)) {
+      if (first === CODE || first === FLAG) {
         const after = skipInteger(buffer, i, end);
         if (after < 0) return -1;
         const value = integerIn(buffer, i, after);
         if (value !== (value | 0)) return -1;
-        if (buffer[keyStart] === CODE[0]) view.code = value;
+        if (first === CODE) view.code = value;
         else view.flag = value;
         return after;
       }
       break;
     case 6:
-      if (isAt(buffer, keyStart, OPAQUE)) {
+      if (first === OPAQ && last === AQUE) {
         const after = skipInteger(buffer, i, end);
         if (after < 0) return -1;
         const value = integerIn(buffer, i, after);
@@ -107,10 +128,10 @@ function scanMember(
         view.opaque = value;
         return after;
       }
-      if (isAt(buffer, keyStart, REMARK)) return scanRemark(buffer, i, end, view);
+      if (first === REMA && last === MARK) return scanRemark(buffer, words, i, end, view);
       break;
     case 7:
-      if (isAt(buffer, keyStart, VERSION)) {
+      if (first === VERS && last === SION) {
         const after = skipInteger(buffer, i, end);
         if (after < 0) return -1;
         const value = integerIn(buffer, i, after);
@@ -120,27 +141,27 @@ function scanMember(
       }
       break;
     case 8:
-      if (isAt(buffer, keyStart, LANGUAGE)) {
+      if (first === LANG && last === UAGE) {
         if (buffer[i] !== QUOTE) return -1;
-        const packed = scanString(buffer, i + 1, end);
+        const packed = scanString(buffer, words, i + 1, end);
         if (packed < 0 || (packed & 1) === 1) return -1;
         view.languageCode = languageAt(buffer, i + 1, packed >> 1);
         return (packed >> 1) + 1;
       }
       break;
     case 9:
-      if (isAt(buffer, keyStart, EXT_FIELDS)) {
+      if (first === EXTF && last === ELDS && words.getInt32(keyStart + 4, true) === IELD) {
         view.count = 0;
-        if (buffer[i] === OPEN) return scanFields(buffer, i + 1, end, view);
+        if (buffer[i] === OPEN) return scanFields(buffer, words, i + 1, end, view);
         return buffer[i] === LETTER_N ? skipWord(buffer, i, end, NULL) : -1;
       }
       break;
   }
-  return skipScalar(buffer, i, end);
+  return skipScalar(buffer, words, i, end);
 }
 
 /** Reads extFields from behind their brace; where they ended, or -1. */
-function scanFields(buffer: Buffer, start: number, end: number, view: HeaderView): number {
+function scanFields(buffer: Buffer, words: DataView, start: number, end: number, view: HeaderView): number {
   const { ranges, escaped } = view;
   let count = 0;
   let i = skipSpace(buffer, start, end);
@@ -149,18 +170,22 @@ function scanFields(buffer: Buffer, start: number, end: number, view: HeaderView
     if (i >= end || buffer[i] !== QUOTE || count === MAX_RANGES) return -1;
     const at = 4 * count;
     ranges[at] = i + 1;
-    let packed = scanString(buffer, i + 1, end);
-    if (packed < 0 || (packed & 1) === 1) return -1;
-    ranges[at + 1] = packed >> 1;
-    i = (packed >> 1) + 1;
-    if (i < end && buffer[i] !== COLON) i = skipSpace(buffer, i, end);
-    if (i >= end || buffer[i] !== COLON) return -1;
-    i++;
-    if (i < end && buffer[i] !== QUOTE) i = skipSpace(buffer, i, end);
-    if (i >= end) return -1;
+    // The names in sends are one letter each, and then `x":"` is one word.
+    if (i + 5 < end && isLetterKey(words.getInt32(i + 1, true))) {
+      ranges[at + 1] = i + 2;
+      i += 4;
+    } else {
+      const keyEnd = endOfKey(buffer, words, i + 1, end);
+      if (keyEnd < 0) return -1;
+      ranges[at + 1] = keyEnd;
+      i = skipSpace(buffer, keyEnd + 1, end);
+      if (i >= end || buffer[i] !== COLON) return -1;
+      i = skipSpace(buffer, i + 1, end);
+      if (i >= end) return -1;
+    }
     if (buffer[i] === QUOTE) {
       ranges[at + 2] = i + 1;
-      packed = scanString(buffer, i + 1, end);
+      const packed = scanString(buffer, words, i + 1, end);
       if (packed < 0) return -1;
       ranges[at + 3] = packed >> 1;
       escaped[count] = packed & 1;
@@ -168,7 +193,7 @@ function scanFields(buffer: Buffer, start: number, end: number, view: HeaderView
     } else {
       if (buffer[i] === LETTER_N) return -1;
       ranges[at + 2] = i;
-      i = skipScalar(buffer, i, end);
+      i = skipScalar(buffer, words, i, end);
       if (i < 0) return -1;
       ranges[at + 3] = i;
       escaped[count] = 0;
@@ -186,11 +211,23 @@ function scanFields(buffer: Buffer, start: number, end: number, view: HeaderView
   }
 }
 
-function scanRemark(buffer: Buffer, i: number, end: number, view: HeaderView): number {
+/** Whether four bytes are a letter, the quote that ends a name, a colon, and the quote that begins a value. */
+function isLetterKey(four: number): boolean {
+  const letter = four & 0xff;
+  return (four & ~0xff) === LETTER_KEY_REST && letter !== QUOTE && letter !== BACKSLASH;
+}
+
+/** Where the closing quote of a name is; -1 if there is none, or an escape. */
+function endOfKey(buffer: Buffer, words: DataView, start: number, end: number): number {
+  const packed = scanString(buffer, words, start, end);
+  return packed < 0 || (packed & 1) === 1 ? -1 : packed >> 1;
+}
+
+function scanRemark(buffer: Buffer, words: DataView, i: number, end: number, view: HeaderView): number {
   view.remarkStart = -1;
   if (buffer[i] === LETTER_N) return skipWord(buffer, i, end, NULL);
   if (buffer[i] !== QUOTE) return -1;
-  const packed = scanString(buffer, i + 1, end);
+  const packed = scanString(buffer, words, i + 1, end);
   if (packed < 0) return -1;
   view.remarkStart = i + 1;
   view.remarkEnd = packed >> 1;
@@ -212,31 +249,47 @@ function skipSpace(buffer: Buffer, start: number, end: number): number {
  * Finds the end of a string from behind its opening quote: twice the closing quote's position, plus 1 if there were escapes;
  * -1 if it does not end or has an escape that means nothing. Control characters are taken as they are, as fastjson does.
  */
-function scanString(buffer: Buffer, start: number, end: number): number {
+function scanString(buffer: Buffer, words: DataView, start: number, end: number): number {
   let escapes = 0;
   let i = start;
-  while (i < end) {
-    const byte = buffer[i]!;
-    if (byte === QUOTE) return (i << 1) | escapes;
-    if (byte !== BACKSLASH) {
-      i++;
-      continue;
-    }
+  for (;;) {
+    i = findSpecial(buffer, words, i, end);
+    if (i >= end) return -1;
+    if (buffer[i] === QUOTE) return (i << 1) | escapes;
     escapes = 1;
-    if (i + 6 <= end && buffer[i + 1] === LETTER_U) {
-      const digits =
-        HEX_VALUE[buffer[i + 2]!]! |
-        HEX_VALUE[buffer[i + 3]!]! |
-        HEX_VALUE[buffer[i + 4]!]! |
-        HEX_VALUE[buffer[i + 5]!]!;
-      if (digits < 0) return -1;
-      i += 6;
-    } else {
-      if (i + 2 > end || SHORT_ESCAPE[buffer[i + 1]!] === 0) return -1;
-      i += 2;
-    }
+    i = skipEscape(buffer, i, end);
+    if (i < 0) return -1;
   }
-  return -1;
+}
+
+/** Where the escape that begins at `i` ends; -1 if it means nothing. */
+function skipEscape(buffer: Buffer, i: number, end: number): number {
+  if (i + 6 <= end && buffer[i + 1] === LETTER_U) {
+    const digits =
+      HEX_VALUE[buffer[i + 2]!]! | HEX_VALUE[buffer[i + 3]!]! | HEX_VALUE[buffer[i + 4]!]! | HEX_VALUE[buffer[i + 5]!]!;
+    return digits < 0 ? -1 : i + 6;
+  }
+  return i + 2 > end || SHORT_ESCAPE[buffer[i + 1]!] === 0 ? -1 : i + 2;
+}
+
+const QUOTES = 0x22222222;
+const BACKSLASHES = 0x5c5c5c5c;
+const LOW_BITS = 0x01010101;
+const HIGH_BITS = 0x80808080 | 0;
+
+/** Position of the first quote or backslash at or behind `start`; at or beyond `end` if there is none before it. */
+function findSpecial(buffer: Buffer, words: DataView, start: number, end: number): number {
+  let i = start;
+  for (const last = buffer.length - 4; i <= last && i < end; i += 4) {
+    const four = words.getInt32(i, true);
+    const q = four ^ QUOTES;
+    const b = four ^ BACKSLASHES;
+    // The high bit of each byte that is zero in q or b; of bytes above the first such one nothing is known.
+    const hits = (((q - LOW_BITS) & ~q) | ((b - LOW_BITS) & ~b)) & HIGH_BITS;
+    if (hits !== 0) return i + ((31 - Math.clz32(hits & (0 - hits))) >> 3);
+  }
+  while (i < end && buffer[i] !== QUOTE && buffer[i] !== BACKSLASH) i++;
+  return i;
 }
 
 /** Where an integer without needless zeros ends; -1 if there is none, or more follows than a delimiter. */
@@ -255,6 +308,11 @@ function skipInteger(buffer: Buffer, start: number, end: number): number {
 function integerIn(buffer: Buffer, start: number, end: number): number {
   const negative = buffer[start] === MINUS;
   let value = 0;
+  // Up to nine digits the sum stays a 32-bit number, which is the faster one.
+  if (end - start <= 9 && !negative) {
+    for (let i = start; i < end; i++) value = (Math.imul(value, 10) + (buffer[i]! - ZERO)) | 0;
+    return value;
+  }
   for (let i = negative ? start + 1 : start; i < end; i++) value = value * 10 + (buffer[i]! - ZERO);
   return negative ? -value : value;
 }
@@ -266,10 +324,10 @@ function isDelimiter(buffer: Buffer, i: number, end: number): boolean {
 }
 
 /** Where a string, an integer, a boolean or a null ends; -1 for anything else. */
-function skipScalar(buffer: Buffer, i: number, end: number): number {
+function skipScalar(buffer: Buffer, words: DataView, i: number, end: number): number {
   switch (buffer[i]) {
     case QUOTE: {
-      const packed = scanString(buffer, i + 1, end);
+      const packed = scanString(buffer, words, i + 1, end);
       return packed < 0 ? -1 : (packed >> 1) + 1;
     }
     case LETTER_T:

@@ -1,7 +1,7 @@
 // A frame's header as ranges over the bytes that it came in: no object and no string for a field that nobody asks for.
 // The JSON scanner (header-scanner.ts) and the binary decoder (binary-header.ts) fill the same object, again and again.
 
-import { GantryError } from '../common/index.ts';
+import { GantryError, viewOf } from '../common/index.ts';
 import { LANGUAGE_NAMES, LanguageCode } from './codes.ts';
 import { unescapeText } from './json-unescape.ts';
 import { setOwn } from './own-property.ts';
@@ -10,6 +10,8 @@ import { setOwn } from './own-property.ts';
 export const MAX_RANGES = 64;
 
 const EMPTY = Buffer.alloc(0);
+/** A longer buffer is not kept beyond its frame. */
+const KEPT_BYTES = 65_536;
 /** Digits that a number can collect without losing any. */
 const SAFE_DIGITS = 15;
 const I64_MAX = 0x7fff_ffff_ffff_ffffn;
@@ -39,6 +41,18 @@ export class HeaderView {
   remarkEnd = -1;
   remarkEscaped = false;
   remarkText: string | undefined = undefined;
+  /** What `#words` is over: frames mostly come in one and the same buffer. */
+  #viewed: Buffer = EMPTY;
+  #words: DataView = viewOf(EMPTY);
+
+  /** A DataView over exactly `buffer`. For codecs. */
+  wordsOf(buffer: Buffer): DataView {
+    if (buffer !== this.#viewed) {
+      this.#viewed = buffer;
+      this.#words = viewOf(buffer);
+    }
+    return this.#words;
+  }
 
   /** Sets all fields to what an empty header means. For codecs. */
   reset(buffer: Buffer): void {
@@ -59,6 +73,7 @@ export class HeaderView {
   release(): void {
     this.buffer = EMPTY;
     if (this.count > 0) this.count = 0;
+    if (this.#viewed.length > KEPT_BYTES) this.wordsOf(EMPTY);
   }
 
   /** LanguageCode name; `OTHER` for one that is not in the table. */

@@ -5,6 +5,7 @@ import { type Clock, viewOf } from '../common/index.ts';
 import {
   BatchMember,
   MAX_PROPERTIES_BYTES,
+  MAX_V1_TOPIC_CHARS,
   propertiesBytes,
   RecordOutcome,
   RecordSource,
@@ -81,7 +82,11 @@ export class MessageAppender {
   #one(request: PutRequest, result: PutResult): PutMessageStatus {
     const config = this.#config;
     const crc = config.enabledAppendPropCRC;
-    const version = recordVersion(request.topic, config.autoMessageVersionOnTopicLen);
+    // A name has no more characters than bytes.
+    const version =
+      request.topicBytes.length <= MAX_V1_TOPIC_CHARS
+        ? 1
+        : recordVersion(request.topic, config.autoMessageVersionOnTopicLen);
     const propertyBytes = propertiesBytes(request, crc, true);
     if (propertyBytes > MAX_PROPERTIES_BYTES) {
       result.reason = `the properties have ${propertyBytes} bytes, the limit is ${MAX_PROPERTIES_BYTES}`;
@@ -213,8 +218,9 @@ export class MessageAppender {
   }
 
   /** undefined: the topic's name cannot be that of a folder. */
-  #queueOf({ topic, queueId }: PutRequest): ConsumeQueue | undefined {
-    const queue = this.#queues.find(topic, queueId);
+  #queueOf(request: PutRequest): ConsumeQueue | undefined {
+    const { topic, queueId } = request;
+    const queue = request.queues?.[queueId] ?? this.#queues.find(topic, queueId);
     if (queue !== undefined || !canBeFolder(topic)) return queue;
     return this.#queues.findOrCreate(topic, queueId);
   }

@@ -19,7 +19,7 @@ import {
 import { type FileSystem, writeWhole } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import { type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
+import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
@@ -52,6 +52,7 @@ export interface Watermarks {
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
+const MAX_TOPIC_BYTES = 127;
 
 export class MessageStore {
   readonly config: MessageStoreConfig;
@@ -211,6 +212,11 @@ export class MessageStore {
     }
     result.status = this.#appender.append(request, result);
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
+  }
+
+  /** A topic's queues by queueId, as they come and go, for puts to it. Good until the topic is deleted; then it stays empty. */
+  queuesOf(topic: string): readonly ConsumeQueue[] {
+    return this.#queues.topic(topic).queues;
   }
 
   /** Lets `target` wait for everything below `offset`: committed, and with sync flush and `flush` synced. Offsets must not fall. */
@@ -396,9 +402,8 @@ export class MessageStore {
       return PutMessageStatus.SERVICE_NOT_AVAILABLE;
     }
     const topicBytes = request.topicBytes.length;
-    const limit = request.topic.startsWith('%RETRY%') ? 255 : 127;
-    if (topicBytes > limit || topicBytes === 0) {
-      result.reason = `the topic has ${topicBytes} bytes, the limit is ${limit}`;
+    if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
+      result.reason = `the topic has ${topicBytes} bytes, the limit is ${topicLimit(request.topic)}`;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
     if (this.#deleting.size > 0 && this.#deleting.has(request.topic)) {
@@ -558,4 +563,8 @@ export class MessageStore {
       step();
     });
   }
+}
+
+function topicLimit(topic: string): number {
+  return topic.startsWith('%RETRY%') ? 255 : MAX_TOPIC_BYTES;
 }

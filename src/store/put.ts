@@ -2,6 +2,7 @@
 // the hot path makes no object per message.
 
 import { RecordSource } from '../message/index.ts';
+import type { ConsumeQueue } from './consume-queue/index.ts';
 
 /** RocketMQ: PutMessageStatus. The value is a small number; `putStatusName` gives RocketMQ's name. */
 export const PutMessageStatus = {
@@ -31,6 +32,8 @@ export class PutRequest extends RecordSource {
   batch = false;
   /** False only for the property WAIT=false: the answer does not wait for a flush or a replica. */
   waitStoreMsgOK = true;
+  /** What `MessageStore.queuesOf` said of `topic`; undefined leaves the look-up to the put. */
+  queues: readonly ConsumeQueue[] | undefined = undefined;
 }
 
 /** What a put did. Meaningful fields depend on the status; offsets only when something was appended. */

@@ -8,6 +8,7 @@
 
 import { ByteTable, copyBytes } from '../../common/index.ts';
 import {
+  copy,
   createOffsetMessageId,
   MAX_PROPERTIES_BYTES,
   type NameBytes,
@@ -19,7 +20,7 @@ import {
   type UniqueIds,
 } from '../../message/index.ts';
 import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
@@ -31,6 +32,13 @@ import { SendHeader } from './send-header.ts';
 
 /** A topic as sends need it, found by its bytes. */
 interface SendTopic {
+  /** Its config, and what most sends need of it, as of this version of the table; another version has it looked up again. */
+  config: TopicConfig | undefined;
+  version: number;
+  queueNums: number;
+  isMultiTag: boolean;
+  /** What the store's `queuesOf` said. */
+  queues: readonly ConsumeQueue[] | undefined;
   readonly name: string;
   readonly bytes: Uint8Array;
   /** Why no one may send to it by its name alone. */
@@ -64,6 +72,8 @@ export class SendMessageProcessor {
   readonly #result = new PutResult();
   readonly #topics = new ByteTable<SendTopic>();
   readonly #uniqueIds: UniqueIds;
+  /** By length: where the name of the topic that is being put to lies. */
+  readonly #names: Uint8Array[] = [];
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -72,6 +82,8 @@ export class SendMessageProcessor {
   readonly #cluster: NameBytes = nameBytes(PropertyName.CLUSTER);
   readonly #clusterPair: Uint8Array;
   readonly #uniqKey: NameBytes = nameBytes(PropertyName.UNIQ_KEY);
+  /** UNIQ_KEY and an id of ours, filled anew for each message that comes without one. */
+  readonly #uniqPair: Uint8Array;
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
   /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
   readonly #specialBytes = new Uint8Array(256);
@@ -94,6 +106,7 @@ export class SendMessageProcessor {
     this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
     this.#tracePair = Buffer.from(`${PropertyName.TRACE_ON}\u0001${config.traceOn}`);
     this.#clusterPair = Buffer.from(`${PropertyName.CLUSTER}\u0001${config.brokerClusterName}`);
+    this.#uniqPair = Buffer.from(`${PropertyName.UNIQ_KEY}\u0001${' '.repeat(uniqueIds.length)}`);
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
@@ -109,14 +122,13 @@ export class SendMessageProcessor {
     const header = this.#header;
     header.read(request.header, v2);
     const topic = this.#topic(header);
-    const config = this.#check(request, header, topic);
-    if (config === undefined) return;
+    if (!this.#check(request, header, topic)) return;
     if (request.bodyEnd === request.bodyStart) {
       this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, 'the message body is empty');
       return;
     }
     let queueId = header.queueId;
-    if (queueId < 0) queueId = this.#context.random.int(Math.max(1, config.writeQueueNums));
+    if (queueId < 0) queueId = this.#context.random.int(Math.max(1, topic.config!.writeQueueNums));
 
     const sentBytes = header.propertiesEnd - header.propertiesStart;
     if (sentBytes > MAX_PROPERTIES_BYTES) {
@@ -126,19 +138,21 @@ export class SendMessageProcessor {
     }
     const table = this.#table;
     table.read(header.properties, header.propertiesStart, header.propertiesEnd);
-    const sysFlag = config.topicFilterType === 'MULTI_TAG' ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
+    const sysFlag = topic.isMultiTag ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
     if (header.batch) {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
       return;
     }
     if (topic.isRetry || this.#isSpecial()) {
-      this.#sendSlowly(request, header, topic, config, queueId, sysFlag);
+      this.#sendSlowly(request, header, topic, topic.config!, queueId, sysFlag);
       return;
     }
     table.putPair(this.#region, this.#regionPair);
     table.putPair(this.#trace, this.#tracePair);
     if (table.find(this.#uniqKey) < 0) {
-      table.put(this.#uniqKey, Buffer.from(this.#uniqueIds.next(this.#context.clock.now()), 'latin1'));
+      const pair = this.#uniqPair;
+      this.#uniqueIds.writeNext(this.#context.clock.now(), pair, pair.length - this.#uniqueIds.length);
+      table.putPair(this.#uniqKey, pair);
     }
     table.putPair(this.#cluster, this.#clusterPair);
 
@@ -163,24 +177,25 @@ export class SendMessageProcessor {
     this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result);
   }
 
-  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; undefined means refused. */
-  #check(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
+  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
+  #check(request: Request, header: SendHeader, topic: SendTopic): boolean {
     const { config, topics, clock } = this.#context;
     if (config.startAcceptSendRequestTimeStamp > 0 && clock.now() < config.startAcceptSendRequestTimeStamp) {
       const start = new Date(config.startAcceptSendRequestTimeStamp).toISOString();
       this.#refuse(request, ResponseCode.SYSTEM_ERROR, `broker unable to service, until ${start}`);
-      return undefined;
+      return false;
     }
     if (!isWriteable(config.brokerPermission) && topics.isOrderTopic(topic.name)) {
       this.#refuse(request, ResponseCode.NO_PERMISSION, `the broker[${config.brokerIP1}] sending message is forbidden`);
-      return undefined;
+      return false;
     }
     if (topic.fault !== undefined) {
       this.#refuse(request, topic.fault.code, topic.fault.remark);
-      return undefined;
+      return false;
     }
-    const found = topics.select(topic.name) ?? this.#createTopic(request, header, topic);
-    if (found === undefined) {
+    if (topic.version !== topics.version) this.#refresh(topic);
+    if (topic.config === undefined && this.#createTopic(request, header, topic) !== undefined) this.#refresh(topic);
+    if (topic.config === undefined) {
       const why = config.autoCreateTopicEnable
         ? `default topic ${header.defaultTopic} does not exist here or may not be inherited from`
         : 'autoCreateTopicEnable is false';
@@ -190,18 +205,27 @@ export class SendMessageProcessor {
         `topic[${topic.name}] not exist, apply first please! (it is not created by a send: ${why}; ` +
           `create it with mqadmin updateTopic -t ${topic.name} -c ${config.brokerClusterName})`,
       );
-      return undefined;
+      return false;
     }
-    const queues = Math.max(found.writeQueueNums, found.readQueueNums);
-    if (header.queueId >= queues) {
+    if (header.queueId >= topic.queueNums) {
       this.#refuse(
         request,
         ResponseCode.INVALID_PARAMETER,
-        `request queueId[${header.queueId}] is illegal, ${found} Producer: ${request.channel.remoteAddress}`,
+        `request queueId[${header.queueId}] is illegal, ${topic.config} Producer: ${request.channel.remoteAddress}`,
       );
-      return undefined;
+      return false;
     }
-    return found;
+    return true;
+  }
+
+  #refresh(topic: SendTopic): void {
+    const { topics } = this.#context;
+    const config = topics.select(topic.name);
+    topic.config = config;
+    topic.version = topics.version;
+    topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
+    topic.queues = config === undefined ? undefined : this.#context.store.queuesOf(topic.name);
+    topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
   }
 
   #createTopic(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
@@ -379,7 +403,8 @@ export class SendMessageProcessor {
   #fill(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
     const put = this.#put;
     put.topic = topic.name;
-    put.topicBytes = topic.bytes;
+    put.topicBytes = this.#nameOf(header, topic);
+    put.queues = topic.queues;
     put.queueId = queueId;
     put.sysFlag = sysFlag;
     put.bornTimestamp = header.bornTimestamp;
@@ -493,6 +518,17 @@ export class SendMessageProcessor {
 
   // --- Topics
 
+  /** The topic's name, copied from the request, which is at hand, rather than from the entry's own array, which mostly is not. */
+  #nameOf(header: SendHeader, topic: SendTopic): Uint8Array {
+    const start = header.topicStart;
+    if (start < 0) return topic.bytes;
+    const length = header.topicEnd - start;
+    const name = this.#names[length] ?? new Uint8Array(length);
+    this.#names[length] = name;
+    copy(header.buffer, start, header.topicEnd, name, 0);
+    return name;
+  }
+
   #topic(header: SendHeader): SendTopic {
     const start = header.topicStart;
     if (start < 0) {
@@ -508,6 +544,11 @@ export class SendMessageProcessor {
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: SendTopic = {
+      config: undefined,
+      version: -1,
+      queueNums: 0,
+      isMultiTag: false,
+      queues: undefined,
       name,
       bytes: own,
       fault: nameFault(name),

@@ -36,7 +36,7 @@ export interface ConsumeQueueStoreOptions {
 export interface TopicQueues {
   readonly topic: string;
   readonly bytes: Uint8Array;
-  /** By queueId; sparse. */
+  /** By queueId; sparse. Emptied when the topic is removed. */
   readonly queues: ConsumeQueue[];
 }
 
@@ -344,6 +344,7 @@ export class ConsumeQueueStore {
       queue.files = [];
       queue.written = queue.maxOffset;
     }
+    entry.queues.length = 0;
     this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
     this.#full = this.#full.filter((queue) => queue.topic !== topic);
     const folder = `${this.#options.root}/${topic}`;

@@ -1,5 +1,7 @@
 // The few properties that dispatch looks at, found in one pass over a record's property text, as ranges; nothing is copied.
 
+import { indexOfByte } from '../../common/index.ts';
+
 const NAME_END = 0x01;
 const PAIR_END = 0x02;
 
@@ -41,7 +43,7 @@ export class RecordProperties {
       }
       const nameLength = at - nameStart;
       const valueStart = ++at;
-      while (at < end && bytes[at] !== PAIR_END) at++;
+      at = indexOfByte(bytes, PAIR_END, at, end);
       if (at > valueStart && (nameLength === 4 || nameLength === 5 || nameLength === 8)) {
         this.#take(bytes, nameStart, nameLength, valueStart, at);
       }

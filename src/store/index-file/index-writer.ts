@@ -21,6 +21,8 @@ const TWO_32 = 0x1_0000_0000;
 /** Units of one write buffer: just under 64 KiB. */
 const BUFFER_UNITS = 3276;
 const PAGE_SHIFT = 12;
+/** Units that may wait to be linked. */
+const LINK_UNITS = 64;
 /** Bytes of slots written at once. */
 const SLOT_CHUNK = 64 * 4096;
 const RETRY_MS = 1000;
@@ -64,7 +66,7 @@ export interface IndexWriterOptions {
 export class IndexWriter {
   readonly path: string;
   readonly header: IndexHeader;
-  readonly slots: Int32Array;
+  readonly #slots: Int32Array;
   /** Set when the file cannot be made durable any more. */
   fault: GantryError | undefined;
 
@@ -81,6 +83,8 @@ export class IndexWriter {
   /** indexCount when the last flush was asked for. */
   #flushedCount: number;
   #tail: UnitBuffer;
+  /** Units at the tail's start whose slots know of them; the others have no `previous` yet. */
+  #tailLinked = 0;
   /** Units at the tail's start that are in the queue already. */
   #tailQueued = 0;
   /** Full buffers before the tail, oldest first. */
@@ -106,7 +110,7 @@ export class IndexWriter {
     this.path = options.path;
     this.#layout = options.layout;
     this.header = options.header;
-    this.slots = options.slots;
+    this.#slots = options.slots;
     this.#exists = options.exists;
     this.#previous = options.previous;
     this.#onTrouble = options.onTrouble;
@@ -142,9 +146,6 @@ export class IndexWriter {
     const header = this.header;
     const tail = this.#tail;
     const unit = header.indexCount;
-    const slot = keyHash % this.#slotCount;
-    const previous = this.slots[slot]!;
-
     const at = tail.count * UNIT_BYTES;
     const high = Math.floor(phyOffset / TWO_32);
     const view = tail.view;
@@ -152,19 +153,42 @@ export class IndexWriter {
     view.setInt32(at + 4, high);
     view.setInt32(at + 8, (phyOffset - high * TWO_32) | 0);
     view.setInt32(at + 12, timeDiffSeconds(storeTimestamp, header.beginTimestamp));
-    view.setInt32(at + 16, previous);
-
-    this.slots[slot] = unit;
-    this.#dirtyPages[(HEADER_BYTES + slot * SLOT_BYTES) >>> PAGE_SHIFT] = 1;
     if (unit === 1) {
       header.beginPhyOffset = phyOffset;
       header.beginTimestamp = storeTimestamp;
     }
-    if (previous === 0) header.hashSlotCount++;
     header.indexCount = unit + 1;
     header.endPhyOffset = phyOffset;
     header.endTimestamp = storeTimestamp;
-    if (++tail.count === BUFFER_UNITS) this.#nextBuffer();
+    tail.count++;
+    if (tail.count - this.#tailLinked >= LINK_UNITS) this.#link();
+    if (tail.count === BUFFER_UNITS) this.#nextBuffer();
+  }
+
+  /** The slot table, up to date. */
+  get slots(): Int32Array {
+    this.#link();
+    return this.#slots;
+  }
+
+  /**
+   * Puts the tail's newest units at the heads of their chains. The slots lie all over the table, and nearly each one is a miss of the
+   * cache; in a loop that does nothing else the processor waits for several at once.
+   */
+  #link(): void {
+    const { view, firstUnit, count } = this.#tail;
+    const slots = this.#slots;
+    const pages = this.#dirtyPages;
+    for (let i = this.#tailLinked; i < count; i++) {
+      const at = i * UNIT_BYTES;
+      const slot = view.getInt32(at) % this.#slotCount;
+      const previous = slots[slot]!;
+      view.setInt32(at + 16, previous);
+      slots[slot] = firstUnit + i;
+      pages[(HEADER_BYTES + slot * SLOT_BYTES) >>> PAGE_SHIFT] = 1;
+      if (previous === 0) this.header.hashSlotCount++;
+    }
+    this.#tailLinked = count;
   }
 
   /** Marks the page of a slot that was changed from outside (a truncation). */
@@ -174,6 +198,7 @@ export class IndexWriter {
 
   /** Copies a unit to `target[0, 20)` if it is still in memory. */
   unitInMemory(unit: number, target: Uint8Array): boolean {
+    this.#link();
     let buffer: UnitBuffer | undefined = this.#tail;
     if (unit < buffer.firstUnit)
       buffer = this.#pending.find((p) => unit >= p.firstUnit && unit < p.firstUnit + p.count);
@@ -366,6 +391,7 @@ export class IndexWriter {
       this.#tail = spare;
     }
     this.#tailQueued = 0;
+    this.#tailLinked = 0;
   }
 
   /**
@@ -399,6 +425,7 @@ export class IndexWriter {
 
   /** Queues the units of the tail that are not queued yet. The bytes of a unit never change, so they may go while the tail fills. */
   #queueTail(): void {
+    this.#link();
     const buffer = this.#tail;
     const first = this.#tailQueued;
     const count = buffer.count;
@@ -444,7 +471,7 @@ export class IndexWriter {
       const to = Math.min(this.#slotCount, ((page << PAGE_SHIFT) - HEADER_BYTES) / SLOT_BYTES);
       this.#add((next) => {
         const view = viewOf(scratch);
-        for (let slot = from; slot < to; slot++) view.setInt32((slot - from) * SLOT_BYTES, this.slots[slot]!);
+        for (let slot = from; slot < to; slot++) view.setInt32((slot - from) * SLOT_BYTES, this.#slots[slot]!);
         const position = this.#layout.slotPosition(from);
         this.#open((file) => file.write(scratch, 0, (to - from) * SLOT_BYTES, position, next), next);
       });
