@@ -47,6 +47,11 @@ export interface StoreParts {
   report: RecoveryReport;
   /** Physical offset up to which the checkpoint on disk vouches for the queues. */
   vouched: number;
+  /**
+   * An index that is not kept now shares the log's fate all the same: what a crash left is verified at the start, and what the log is cut of
+   * leaves it. The next life that keeps it would trust it otherwise. @throws GantryError IO, DISK_FULL.
+   */
+  cutIdleIndex: (offset: number) => Promise<void>;
   /** Sets who is told of arrivals in watched queues. */
   connect: (listener: ArrivalListener) => void;
 }
@@ -82,26 +87,25 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
   let arrival: ArrivalListener = () => {};
-  const index =
-    config.messageIndexEnable && config.indexFileWriteEnable
-      ? IndexService.open({
-          fs,
-          clock,
-          logger,
-          path: `${root}/index`,
-          layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
-          lastExitClean: clean,
-          indexMsgTimestamp: checkpoint.indexMsgTimestamp,
-          maxPhysicalOffset: files.at(-1)?.end ?? 0,
-          onSealed: (endTimestamp) => {
-            checkpoint.indexMsgTimestamp = endTimestamp;
-          },
-          onUnsealed: (endTimestamp, done) => {
-            checkpoint.indexMsgTimestamp = endTimestamp;
-            checkpoint.takeBack(done);
-          },
-        })
-      : undefined;
+  const openIndex = (lastExitClean: boolean): IndexService =>
+    IndexService.open({
+      fs,
+      clock,
+      logger,
+      path: `${root}/index`,
+      layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
+      lastExitClean,
+      indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+      maxPhysicalOffset: files.at(-1)?.end ?? 0,
+      onSealed: (endTimestamp) => {
+        checkpoint.indexMsgTimestamp = endTimestamp;
+      },
+      onUnsealed: (endTimestamp, done) => {
+        checkpoint.indexMsgTimestamp = endTimestamp;
+        checkpoint.takeBack(done);
+      },
+    });
+  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean) : undefined;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
@@ -135,6 +139,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     dispatcher,
     clean,
   });
+  const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {
+    if (index !== undefined || fs.list(`${root}/index`).length === 0) return;
+    const idle = openIndex(lastExitClean);
+    await idle.truncateTo(offset);
+    await idle.close();
+  };
+  await cutIdleIndex(report.end, clean);
   if (report.lastRecord >= 0) checkpoint.confirmPhyOffset = report.lastRecord;
   return {
     config,
@@ -152,6 +163,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     dispatcher,
     report,
     vouched: checkpoint.logicsPhysicalOffset,
+    cutIdleIndex: (offset) => cutIdleIndex(offset, true),
     connect: (listener) => {
       arrival = listener;
     },

@@ -32,7 +32,7 @@ import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import type { RecoveryReport } from './recovery/recover.ts';
-import { cutQueueToLog } from './recovery/recover-queues.ts';
+import { cutQueueToLog, newestUnit } from './recovery/recover-queues.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
@@ -75,6 +75,7 @@ export class MessageStore {
   readonly #disk: DiskGuard;
   readonly #derived: DerivedFlush;
   readonly #deleted: DeletedTopics;
+  readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
@@ -100,6 +101,7 @@ export class MessageStore {
     this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
     this.#deleted = parts.deleted;
+    this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
@@ -354,18 +356,26 @@ export class MessageStore {
 
   /**
    * Cuts the log and everything derived at a record boundary, durably. False, with nothing changed, if `offset` is no boundary.
-   * RocketMQ: truncateFiles. No put may come while this is awaited.
+   * RocketMQ: truncateFiles. No put may come while this is awaited. @throws GantryError IO, DISK_FULL: some of the end may be gone.
    */
   async truncateTo(offset: number): Promise<boolean> {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
+    await this.#derived.beforeCut(offset);
     for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
     await this.#index?.truncateTo(offset);
+    await this.#cutIdleIndex(offset);
     this.#log.truncateTo(offset);
+    this.#dispatcher.startAt(offset);
+    const newest = newestUnit(this.#queues);
+    this.#dispatcher.lastPhysicalOffset = newest?.physicalOffset ?? 0;
+    this.#dispatcher.lastStoreTimestamp = newest === undefined ? 0 : await this.#unitTime(newest.queue);
+    // What is put now waits for its own bytes.
+    this.#acks.progress(this.#log.committed, this.#log.flushed);
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
-    this.#dispatcher.startAt(offset);
+    await new Promise<void>((resolve) => this.#derived.flush(() => resolve()));
     return true;
   }
 
@@ -546,6 +556,11 @@ export class MessageStore {
       this.#acks.park(offset, false, { settle });
       this.#askTurn();
     });
+  }
+
+  /** Store time of a queue's newest message. */
+  #unitTime({ topic, queueId, maxOffset }: ConsumeQueue): Promise<number> {
+    return this.#reader.storeTimestamp(topic, queueId, maxOffset - 1);
   }
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */

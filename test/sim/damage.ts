@@ -29,9 +29,16 @@ const DAMAGES: readonly Doing[] = [
   (fs, random) => flip(fs, random, BOUNDS),
 ];
 
-/** Does one damage, durably; answers what it was, undefined if there was nothing to damage. */
-export function damageDerived(fs: MemoryFileSystem, random: Random): string | undefined {
-  return DAMAGES[random.int(DAMAGES.length)]!(fs, random);
+/**
+ * Does one damage, durably; answers what it was, undefined if there was nothing to damage. `blindsIndex`: a key look-up may then miss messages
+ * until the index folder is removed, since nothing in an index file says what should be in it.
+ */
+export function damageDerived(
+  fs: MemoryFileSystem,
+  random: Random,
+): { what: string; blindsIndex: boolean } | undefined {
+  const what = DAMAGES[random.int(DAMAGES.length)]!(fs, random);
+  return what === undefined ? undefined : { what, blindsIndex: what.startsWith(`${INDEX}/`) };
 }
 
 /** Removes a folder and all in it. */
@@ -75,7 +82,7 @@ function flip(
   file.writeSync(new Uint8Array([bytes[at]! ^ (1 << bit)]), 0, 1, at);
   file.syncSync();
   file.close();
-  return `bit ${bit} of byte ${at} of ${path} flipped`;
+  return `${path}: bit ${bit} of byte ${at} flipped`;
 }
 
 function pick(random: Random, paths: readonly string[]): string | undefined {

@@ -101,6 +101,11 @@ export class Model {
     this.durableTo = Math.min(this.durableTo, offset);
   }
 
+  /** A cut was begun, and it is not known how far it came. */
+  get isBeingCut(): boolean {
+    return this.#cutTo !== Number.POSITIVE_INFINITY;
+  }
+
   /** The cut was answered with success: what lay behind it must not come back. */
   cutDone(): void {
     const offset = this.#cutTo;

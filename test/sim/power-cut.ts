@@ -107,6 +107,8 @@ class History {
   #ending: Ending = 'clean';
   /** What the disk claims of derived files is as the store left it: nothing was damaged since the last clean stop. */
   #claimsHold = true;
+  /** Index files were damaged: key look-ups may miss messages, until the operator removes the folder. */
+  #indexIsBlind = false;
   /** Faults of this life that have not struck yet. */
   #faults: InjectedFault[] = [];
   /** A derived file has failed in this life: the index may have gaps until the next start. */
@@ -202,6 +204,8 @@ class History {
   /** The last life has no faults: all is looked at, goes on, and is closed and compared with a rebuild. */
   async #lastLife(): Promise<void> {
     this.#damage();
+    if (this.#indexIsBlind) removeTree(this.#world.fs, `${ROOT}/index`);
+    this.#indexIsBlind = false;
     await this.#start({ messageIndexEnable: true });
     const store = this.#store!;
     await checkKeys(this.#world, store, this.#model);
@@ -226,10 +230,11 @@ class History {
   #damage(): void {
     const extra = this.#extra;
     if (extra === undefined || extra.int(4) > 0) return;
-    const what = damageDerived(this.#world.fs, extra);
-    if (what === undefined) return;
-    this.#trace(`damage: ${what}`);
+    const damage = damageDerived(this.#world.fs, extra);
+    if (damage === undefined) return;
+    this.#trace(`damage: ${damage.what}`);
     this.#claimsHold = false;
+    this.#indexIsBlind ||= damage.blindsIndex;
     this.report.damages++;
   }
 
@@ -283,7 +288,7 @@ class History {
     this.#noteGivenUp();
     this.#store = undefined;
     this.#model.promise(this.#model.end, this.#model.end);
-    const indexIsWhole = this.#config.messageIndexEnable && !this.#derivedFailed;
+    const indexIsWhole = this.#config.messageIndexEnable && !this.#derivedFailed && !this.#indexIsBlind;
     checkClosedFiles(this.#world.fs, this.#model, indexIsWhole);
     this.#ending = 'clean';
     this.#claimsHold = true;
@@ -314,14 +319,15 @@ class History {
     // From here on a kill promises no more than the power cut left.
     this.#model.writtenTo = this.#model.durableTo;
     this.report.powerCuts++;
-    if (this.#extra !== undefined && this.#claimsHold) checkProgress(this.#world.fs, this.#model);
+    if (this.#extra !== undefined && this.#claimsHold && !this.#model.isBeingCut)
+      checkProgress(this.#world.fs, this.#model);
   }
 
   /** Takes over what the store says of itself. */
   #note(): void {
     if (this.#store === undefined) return;
     const marks = this.#store.watermarks;
-    checkMarks(this.#store);
+    if (!this.#world.fs.isDown) checkMarks(this.#store);
     this.#noteGivenUp();
     this.#model.promise(Math.min(marks.committed, this.#model.end), Math.min(marks.flushed, this.#model.end));
   }
@@ -433,7 +439,9 @@ class History {
       propertyCrc: this.#config.enabledAppendPropCRC,
     }));
     this.#model.appended(entries);
-    this.#trace(`put ${drafts.map((d) => d.id).join()} to ${drafts[0]!.topic}/${queueId} at ${result.wroteOffset}..${end}`);
+    this.#trace(
+      `put ${drafts.map((d) => d.id).join()} to ${drafts[0]!.topic}/${queueId} at ${result.wroteOffset}..${end}`,
+    );
     if (!wait) return;
     store.whenDurable(end, true, (status, reason) => {
       this.#trace(`answered ${end}: ${status} ${reason}`);
@@ -549,14 +557,17 @@ class History {
     const since = clock.now();
     await this.#world.until(() => store.unwritableReason === undefined, 'a disk that has space takes sends again');
     this.#noteGivenUp();
-    let answer = -1;
-    while (answer !== PutMessageStatus.PUT_OK) {
-      answer = -1;
+    for (let answer = -1; answer !== PutMessageStatus.PUT_OK; ) {
+      let told: number | undefined;
       await this.#put((status) => {
-        answer = status;
+        told = status;
       });
-      await this.#world.until(() => answer >= 0, 'a send is answered');
-      assert.ok(clock.now() - since <= 10_000, `sends are taken ${clock.now() - since} ms after there was space`);
+      await this.#world.until(() => told !== undefined, 'a send is answered');
+      answer = told!;
+      if (clock.now() - since > 10_000)
+        console.log(store.watermarks, store.unwritableReason, fs.list('/store/commitlog'));
+      assert.ok(clock.now() - since <= 10_000, `no send is taken ${clock.now() - since} ms after there was space`);
+      if (answer !== PutMessageStatus.PUT_OK) await this.#world.advance(20);
     }
     this.report.refills++;
   }

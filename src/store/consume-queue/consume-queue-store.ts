@@ -371,6 +371,7 @@ export class ConsumeQueueStore {
   }
 
   #write(queue: ConsumeQueue): void {
+    if (queue.namesInDoubt) this.#doubtNames(queue);
     while (queue.written < queue.maxOffset) {
       const byte = queue.written * CQ_UNIT_BYTES;
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
@@ -381,6 +382,13 @@ export class ConsumeQueueStore {
       queue.written = end;
       this.#unsynced.set(file, queue);
     }
+  }
+
+  /** Files and folders that a killed process made may be in the cache alone: their names are made durable with what is written now. */
+  #doubtNames(queue: ConsumeQueue): void {
+    queue.namesInDoubt = false;
+    for (const folder of [queue.folder, `${this.#options.root}/${queue.topic}`, this.#options.root])
+      this.#dirtyFolders.add(folder);
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {

@@ -72,6 +72,8 @@ export class ConsumeQueue {
   rebuilt = false;
   /** Recovery: the end that its files showed. */
   foundEnd = 0;
+  /** Whether the names of its files and folders may not be durable: they were there after an unclean stop. */
+  namesInDoubt = false;
 
   constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
     this.topic = topic;

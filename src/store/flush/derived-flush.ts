@@ -122,6 +122,17 @@ export class DerivedFlush {
     return Math.floor(offset / fileSize) - Math.floor(Math.max(this.#vouched, minimum) / fileSize);
   }
 
+  /** The log is about to be cut at `offset`: what the checkpoint says of units beyond is taken back first. @throws GantryError IO, DISK_FULL. */
+  async beforeCut(offset: number): Promise<void> {
+    const { checkpoint } = this.#options;
+    if (this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    await new Promise<void>((resolve, reject) =>
+      checkpoint.cutTo(offset, (error) => (error === undefined ? resolve() : reject(error))),
+    );
+    this.#vouched = Math.min(this.#vouched, checkpoint.logicsPhysicalOffset);
+    this.#written = '';
+  }
+
   /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's. @throws GantryError IO, DISK_FULL. */
   async close(physicMsgTimestamp: number): Promise<void> {
     const { queues, index, checkpoint, fs, root, dispatcher } = this.#options;

@@ -21,6 +21,7 @@ const STEP_UNITS = 3200;
  */
 export function recoverQueueEnd(store: ConsumeQueueStore, queue: ConsumeQueue, clean: boolean): void {
   const files = queue.files;
+  queue.namesInDoubt = !clean;
   if (files.length === 0) return;
   const unitsPerFile = store.unitsPerFile;
   const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
@@ -102,6 +103,15 @@ export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, log
   logger.warn(
     `${queue.topic} queue ${queue.queueId}: ${before - end} units point beyond the log's end ${logEnd}; the queue ends at ${end} now`,
   );
+}
+
+/** The queue with the newest record, and where that lies; undefined if no queue has any. */
+export function newestUnit(store: ConsumeQueueStore): { queue: ConsumeQueue; physicalOffset: number } | undefined {
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  let queue: ConsumeQueue | undefined;
+  for (const other of store.all()) if (other.maxPhysicalEnd > (queue?.maxPhysicalEnd ?? -1)) queue = other;
+  if (queue === undefined || store.readUnitsSync(queue, queue.maxOffset - 1, 1, unit) === 0) return undefined;
+  return { queue, physicalOffset: unitOffset(new DataView(unit.buffer), 0) };
 }
 
 /** Sets a queue's minimum: its first unit with a record at or above the log's minimum; its end if there is none. */

@@ -8,7 +8,7 @@
 // RocketMQ: DefaultMessageStore#recover. It looks back at most commitLogRecoverMaxNum files and leaves older messages without a
 // queue; we go back as far as something is missing.
 
-import type { Clock, Logger } from '../../common/index.ts';
+import type { Clock, GantryError, Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
@@ -126,6 +126,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     lastRecord: scan.lastRecord,
     tookMs: 0,
   };
+  input.checkpoint.cutTo(scan.end, rethrow);
   if (!clean || scan.damage !== undefined) {
     const place = segmentAt(files, scan.end) ?? files.at(-1)!;
     if (scan.damage !== undefined) {
@@ -162,6 +163,7 @@ async function recoverEmpty(input: RecoverInput, started: number): Promise<Recov
     queues.removeAll();
   }
   await index?.destroy();
+  input.checkpoint.cutTo(0, rethrow);
   input.deleted.lowerTo(0);
   return {
     clean: input.clean,
@@ -175,6 +177,10 @@ async function recoverEmpty(input: RecoverInput, started: number): Promise<Recov
     lastRecord: -1,
     tookMs: clock.monotonic() - started,
   };
+}
+
+function rethrow(error: GantryError | undefined): void {
+  if (error !== undefined) throw error;
 }
 
 /** The position from which everything derived is fed again. */
