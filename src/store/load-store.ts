@@ -109,6 +109,8 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
+  // What a killed process had renamed last may be in the cache alone.
+  if (!clean) fs.syncDirectory(`${root}/gantry`);
   for (const queue of [...queues.all()]) {
     recoverQueueEnd(queues, queue, clean);
     // Files whose removal had not become durable.

@@ -35,6 +35,13 @@ export function draft(random: Random, id: number, topic: string, queueId: number
   return { id, topic, queueId, flag: random.int(1000), bornTimestamp: now, body, properties, uniqueKey, keys, tags };
 }
 
+/** As `draft`, with a body of several sectors: one that is torn inside can look whole from outside. */
+export function longDraft(random: Random, id: number, topic: string, queueId: number, now: number): Draft {
+  const body = Buffer.alloc(1500 + random.int(5000), 46);
+  body.write(`#${id}.`);
+  return { ...draft(random, id, topic, queueId, now), body };
+}
+
 /**
  * A message of the same size as all others made here: what lies behind a record that was cut then begins exactly where the record that takes
  * its place ends, which is how bytes that were not made dead come back.

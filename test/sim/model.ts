@@ -159,7 +159,10 @@ export class Model {
     const doomed = [...this.#queues.values()].filter(
       ([first]) => topics.includes(first!.topic) && first!.position < end,
     );
-    const gone = doomed.filter(([first]) => maxOffset(first!.topic, first!.queueId) === 0);
+    const gone = doomed.filter((queue) => {
+      const { topic, queueId } = queue[0]!;
+      return maxOffset(topic, queueId) === queue.filter((entry) => entry.position >= end).length;
+    });
     assert.ok(gone.length === 0 || gone.length === doomed.length, 'a deletion is done whole or not at all');
     if (gone.length > 0) this.deleted();
     this.deleting = undefined;

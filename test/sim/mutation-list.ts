@@ -122,16 +122,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: 'drop a pin: of a queue file that is being synced',
-    changes: [
-      {
-        file: 'store/consume-queue/consume-queue-store.js',
-        find: 'file.pin();\n            handle.sync((error) => {\n                file.unpin();',
-        replace: 'handle.sync((error) => {',
-      },
-    ],
-  },
-  {
     name: 'reuse a queue offset: after a start',
     changes: [
       {

@@ -19,7 +19,7 @@ import {
 import { checkClosedFiles, checkCutIsDead, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
 import { damageDerived, removeTree } from './damage.ts';
 import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
-import { type Draft, draft, QUEUES, requestOf, uniformDraft } from './messages.ts';
+import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
 import { checkProgress } from './progress.ts';
 import { Readers } from './readers.ts';
@@ -263,7 +263,7 @@ class History {
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,
     );
     if (this.#tables === undefined) this.#checkSavedOffsets();
-    else this.#tables.load(this.#logger);
+    else this.#tables.load(this.#logger, this.#ending);
   }
 
   /** Opens the store. One whose queues have files of another size refuses; then the operator removes what can be built again. */
@@ -412,6 +412,8 @@ class History {
     for (let i = 0; i < count; i++) {
       const now = world.clock.now();
       if (this.#uniform) drafts.push(uniformDraft(world.random, this.#nextId++, queueId, now));
+      else if (!batch && this.#extra?.int(10) === 0)
+        drafts.push(longDraft(world.random, this.#nextId++, topic, queueId, now));
       else drafts.push(draft(world.random, this.#nextId++, topic, queueId, now));
     }
     const wait = world.random.int(10) > 0 || told !== undefined;
@@ -466,6 +468,8 @@ class History {
     const end = store.watermarks.wrote;
     this.#model.deleting = { topics, end };
     this.#trace(`delete ${topics.join()} at ${end}`);
+    // Files that go away while their bytes are under way.
+    for (let i = random.int(4); i > 0; i--) this.#beginRead(random);
     store.deleteTopics(topics).then(
       () => {
         // An answer after the power went never reached anybody.
@@ -475,8 +479,8 @@ class History {
         this.#model.deleted();
       },
       (error: unknown) => {
+        // As the call says: the next start may find the topics deleted.
         this.#trace(`not deleted: ${String(error)}`);
-        if (this.#store === store && !this.#world.fs.isDown) this.#model.deleting = undefined;
       },
     );
     // If everything was durable already, the model must hear of it before the next put.

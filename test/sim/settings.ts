@@ -32,7 +32,7 @@ export class SettingsDraw {
     return {
       flushDiskType: this.#flush ?? (random.int(4) === 0 ? other : usual),
       mappedFileSizeConsumeQueue: this.#queueFileBytes,
-      messageIndexEnable: random.int(10) > 0,
+      messageIndexEnable: random.int(6) > 0,
       readUnCommitted: random.int(8) === 0,
       enabledAppendPropCRC: this.#propertyCrc === 1 || (this.#propertyCrc === 2 && random.int(2) === 0),
       forceVerifyPropCRC: this.#propertyCrc === 1 && random.int(2) === 0,

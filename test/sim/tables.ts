@@ -11,6 +11,7 @@ import { TopicConfig } from '../../src/broker/topic/topic-config.ts';
 import { TopicConfigManager } from '../../src/broker/topic/topic-config-manager.ts';
 import { GantryError, type Logger, type Random } from '../../src/common/index.ts';
 import { ROOT } from './engine.ts';
+import type { Ending } from './settings.ts';
 import type { World } from './world.ts';
 
 const GROUP = 'simulated';
@@ -46,8 +47,8 @@ export class Tables {
     this.#random = random;
   }
 
-  /** Reads the tables as a broker does at its start. @throws AssertionError, GantryError */
-  load(logger: Logger): void {
+  /** Reads the tables as a broker does at its start, after the last life ended in that way. @throws AssertionError, GantryError */
+  load(logger: Logger, ending: Ending): void {
     const world = this.#world;
     const life = ++this.#life;
     const environment = { fs: world.fs, clock: world.clock, logger, folder: `${ROOT}/config` };
@@ -92,7 +93,9 @@ export class Tables {
         `${what}: state ${state}, but ${saved} was saved last, and being saved: ${begun.join() || 'none'}`,
       );
       assert.equal(values.length, state === 0 ? 0 : table.entriesIn(state), `${what}: entries of state ${state}`);
-      return { ...table, saved: state, begun: [], slicing: false };
+      // After a power cut what is found is on the disk; what is found after a kill may be in the cache alone, and another on the disk.
+      const others = ending === 'power' ? [] : [saved, ...begun].filter((other) => other !== state);
+      return { ...table, saved: state, begun: others, slicing: false };
     });
   }
 
@@ -108,7 +111,7 @@ export class Tables {
       // What a process learns after the power went is told to nobody.
       if (life !== this.#life || this.#world.fs.isDown) return;
       table.slicing = false;
-      if (table.manager.changed || table.begun.at(-1) !== state) return;
+      if (table.manager.changed || !table.begun.includes(state)) return;
       table.saved = state;
       table.begun = [];
     };
