@@ -2,7 +2,7 @@
 
 import { totalmem } from 'node:os';
 import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
-import { type FileSystem, makeDirectoryDurably, nodeFileSystem } from '../io/index.ts';
+import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
 import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
@@ -109,6 +109,9 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
+  // From here on files change, and the log makes new ones: a start that is cut short was no orderly stop.
+  writeWhole(fs, `${root}/abort`, String(dependencies.processId ?? process.pid), true);
+  fs.syncDirectory(root);
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
   for (const queue of [...queues.all()]) {

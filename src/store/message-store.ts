@@ -16,7 +16,7 @@ import {
   queueOffset,
   SeldomWarning,
 } from '../common/index.ts';
-import { type FileSystem, writeWhole } from '../io/index.ts';
+import type { FileSystem } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
@@ -173,7 +173,7 @@ export class MessageStore {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
     const store = new MessageStore(parts);
     parts.connect((topic, queueId, maxOffset, tagsCode) => store.#arrival(topic, queueId, maxOffset, tagsCode));
-    store.#start(dependencies.processId ?? process.pid);
+    store.#start();
     return store;
   }
 
@@ -517,9 +517,7 @@ export class MessageStore {
 
   // --- Timers
 
-  #start(processId: number): void {
-    writeWhole(this.#fs, `${this.#root}/abort`, String(processId), true);
-    this.#fs.syncDirectory(this.#root);
+  #start(): void {
     const { config } = this;
     if (!this.#syncFlush)
       this.#timers.push(this.#clock.every(config.flushIntervalCommitLog, () => this.#flushByTime()));

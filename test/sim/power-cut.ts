@@ -273,7 +273,7 @@ class History {
     } catch (error) {
       if (!(error instanceof GantryError) || error.code !== 'STORE_FILE_SIZE' || this.#settings === undefined)
         throw error;
-      assert.match(error.message, /mappedFileSizeConsumeQueue/, 'the refusal names the setting');
+      assert.match(error.message, /mappedFileSizeConsumeQueue/, error.message);
       this.#trace(`refused: ${error.message}`);
       removeTree(this.#world.fs, `${ROOT}/consumequeue`);
       this.#claimsHold = false;

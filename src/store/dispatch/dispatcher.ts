@@ -287,9 +287,9 @@ export class Dispatcher {
   /** Deletions, or a cut of the log, have changed where topics begin. What a deleted topic gets from now on finds fresh queues. */
   livesChanged(): void {
     for (const topic of this.#topics.values()) {
-      const livesFrom = this.#livesFrom(topic.name);
-      if (livesFrom > topic.livesFrom) topic.queues.length = 0;
-      topic.livesFrom = livesFrom;
+      // Also where it begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time.
+      topic.queues.length = 0;
+      topic.livesFrom = this.#livesFrom(topic.name);
     }
   }
 
