@@ -15,7 +15,6 @@ import {
   keepSomeNames,
   type MemoryNode,
   type NameChange,
-  SECTOR,
   settleNames,
 } from './memory-node.ts';
 
@@ -252,9 +251,9 @@ export class MemoryFileSystem implements FileSystem {
   /**
    * The machine loses its power and comes back. Of every unsynced write, length and name the seed keeps all, some or nothing;
    * what was in flight may have been done in part. Faults, holds and a power-off count end; all handles are dead.
-   * `unit`: bytes that the disk writes whole; a page (4096) for files that the system writes back by pages.
+   * `unit`: bytes that are written back whole: a sector, which is the default, or a page.
    */
-  powerCut(random: Random, unit: number = SECTOR): void {
+  powerCut(random: Random, unit?: number): void {
     this.#endProcess(random);
     keepSomeNames(this.#names, random);
     this.#names = [];

@@ -166,8 +166,8 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "forget the directory's fsync: of the log's folder",
-    changes: [{ file: SAVE, find: 'fs.syncDirectory(parentOf(folder));', replace: '{}' }],
+    name: "forget the directory's fsync: of the marker that says that the store runs",
+    changes: [{ file: 'store/load-store.js', find: 'fs.syncDirectory(root);', replace: '{}' }],
   },
   {
     name: "forget the directory's fsync: of queue files",

@@ -15,6 +15,8 @@ export class SettingsDraw {
   readonly #flush: FlushDiskType | undefined;
   /** 0: records without a property CRC; 1: all with one, and recovery may insist on it; 2: it is turned on and off. */
   readonly #propertyCrc: number;
+  /** Fixed: turned on later it would not take what was torn, promised to nobody and kept before. */
+  readonly #forceCrc: boolean;
   #queueFileBytes = QUEUE_FILE_BYTES;
 
   /** `flush`: kept for all lives. */
@@ -22,6 +24,7 @@ export class SettingsDraw {
     this.#random = random;
     this.#flush = flush;
     this.#propertyCrc = random.int(3);
+    this.#forceCrc = this.#propertyCrc === 1 && random.int(2) === 0;
   }
 
   /** The settings of the next life; `usual` is what the history began with. */
@@ -32,10 +35,10 @@ export class SettingsDraw {
     return {
       flushDiskType: this.#flush ?? (random.int(4) === 0 ? other : usual),
       mappedFileSizeConsumeQueue: this.#queueFileBytes,
-      messageIndexEnable: random.int(6) > 0,
+      messageIndexEnable: random.int(4) > 0,
       readUnCommitted: random.int(8) === 0,
       enabledAppendPropCRC: this.#propertyCrc === 1 || (this.#propertyCrc === 2 && random.int(2) === 0),
-      forceVerifyPropCRC: this.#propertyCrc === 1 && random.int(2) === 0,
+      forceVerifyPropCRC: this.#forceCrc,
       // Without it a torn body is taken for a message: only where nothing can be torn.
       checkCRCOnRecover: ending !== 'clean' || random.int(4) > 0,
       // Four blocks at least; so that blocks are evicted.
