@@ -148,7 +148,7 @@ export class ConsumeQueueStore {
 
   /**
    * Writes every tail, syncs what changed, then the folders of new files. What was put before the call is durable when `done` runs
-   * without an error. A file whose sync failed stays unsynced and is tried again by the next flush.
+   * without an error. A file whose sync failed is written again and synced by the next flush.
    */
   flush(done: (error: GantryError | undefined) => void): void {
     const queues = this.#waiting;
@@ -214,11 +214,29 @@ export class ConsumeQueueStore {
         } else {
           firstError ??= error;
           this.#unsynced.set(file, queue);
+          this.#writeAgain(file);
         }
         next();
       });
     };
     next();
+  }
+
+  /**
+   * After a sync that failed the system takes the pages for clean, and a later sync that succeeds says nothing of them: they are made dirty
+   * again while the cache has them. If that fails, too, the next start finds the queue short.
+   */
+  #writeAgain(file: SegmentFile): void {
+    try {
+      const handle = file.handle();
+      const step = new Uint8Array(Math.min(file.size, 1024 * 1024));
+      for (let at = 0; at < file.size; at += step.length) {
+        const got = handle.readSync(step, 0, Math.min(step.length, file.size - at), at);
+        handle.writeSync(step, 0, got, at);
+      }
+    } catch (error) {
+      this.#options.logger.error(`${file.path} could not be written again: ${(error as GantryError).message}`);
+    }
   }
 
   /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
@@ -293,7 +311,9 @@ export class ConsumeQueueStore {
       this.#options.cache.forget(file);
       if (file.base >= byte) this.#forget(file);
     }
-    if (force || queue.written > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
+    const onDisk = Math.max(queue.written, queue.foundEnd);
+    queue.foundEnd = Math.min(queue.foundEnd, ordinal);
+    if (force || onDisk > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
       cutSegments(this.#fs, queue.folder, queue.files, byte);
       const last = queue.files.at(-1);
       if (last !== undefined) this.#opened(last);

@@ -70,7 +70,7 @@ export class ConsumeQueue {
   synced = 0;
   /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */
   rebuilt = false;
-  /** Recovery: the end that its files showed. */
+  /** The end that its files showed at the start, where its units were put again since: old ones may lie there up to it. */
   foundEnd = 0;
   /** Whether the names of its files and folders may not be durable: they were there after an unclean stop. */
   namesInDoubt = false;
