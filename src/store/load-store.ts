@@ -129,6 +129,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     delayLevels,
     onArrival: (topic, queueId, maxOffset, tagsCode) => arrival(topic, queueId, maxOffset, tagsCode),
   });
+  const vouched = checkpoint.logicsPhysicalOffset;
   const report = await recover({
     fs,
     clock,
@@ -167,7 +168,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     deleted,
     dispatcher,
     report,
-    vouched: checkpoint.logicsPhysicalOffset,
+    vouched: Math.min(vouched, report.end),
     cutIdleIndex: (offset) => cutIdleIndex(offset, true),
     connect: (listener) => {
       arrival = listener;

@@ -10,8 +10,14 @@ import type { World } from './world.ts';
 
 const LOG = `${ROOT}/commitlog`;
 
-/** Right after a start: what the disk holds is what the model allows, and what the door says is what the disk holds. */
-export async function checkStarted(world: World, store: MessageStore, model: Model, promisedTo: number): Promise<void> {
+/** Right after a start (`withRecords` false: no message is read, so that all caches stay empty): what the disk holds is what the model allows, and what the door says is what the disk holds. */
+export async function checkStarted(
+  world: World,
+  store: MessageStore,
+  model: Model,
+  promisedTo: number,
+  withRecords = true,
+): Promise<void> {
   const found = readLog(world.fs, LOG);
   const last = found.records.at(-1);
   const end = last === undefined ? found.start : last.position + last.size;
@@ -26,7 +32,7 @@ export async function checkStarted(world: World, store: MessageStore, model: Mod
   checkCutIsDead(world.fs, wrote);
   await dispatched(world, store);
   model.settleDeletion((topic, queueId) => store.maxOffsetInQueue(topic, queueId));
-  await checkQueues(world, store, model);
+  await checkQueues(world, store, model, withRecords);
   checkMarks(store);
 }
 
@@ -51,7 +57,7 @@ export function checkMarks(store: MessageStore): void {
 }
 
 /** Every queue through the door: each message once, in order, unchanged (rules of I1 and I2). Everything must be dispatched. */
-export async function checkQueues(world: World, store: MessageStore, model: Model): Promise<void> {
+export async function checkQueues(world: World, store: MessageStore, model: Model, withRecords = true): Promise<void> {
   for (const { topic, queueId } of store.queues()) {
     const expected = model.queue(topic, queueId).length;
     assert.equal(store.maxOffsetInQueue(topic, queueId), expected, `maximum of ${topic}/${queueId}`);
@@ -61,6 +67,7 @@ export async function checkQueues(world: World, store: MessageStore, model: Mode
     assert.equal(store.minOffsetInQueue(topic, queueId), 0, `minimum of ${key}`);
     assert.equal(store.maxOffsetInQueue(topic, queueId), entries.length, `maximum of ${key}`);
     assert.equal(store.maxOffsetInQueue(topic, queueId, false), entries.length, `next offset of ${key}`);
+    if (!withRecords) continue;
     const records = await drain(world, store, topic, queueId);
     assert.equal(records.length, entries.length, `messages in ${key}`);
     for (let i = 0; i < entries.length; i++) sameMessage(entries[i]!, records[i]!);

@@ -18,7 +18,7 @@ const DAMAGES: readonly Doing[] = [
   (fs) => remove(fs, CHECKPOINT),
   (fs) => [removeTree(fs, QUEUES), removeTree(fs, INDEX), remove(fs, CHECKPOINT)].join(', '),
   (fs, random) => removeTree(fs, pick(random, folders(fs, QUEUES))),
-  (fs, random) => remove(fs, pick(random, filesBelow(fs, QUEUES))),
+  (fs, random) => removeQueueFile(fs, pick(random, filesBelow(fs, QUEUES))),
   (fs, random) => remove(fs, pick(random, filesBelow(fs, INDEX))),
   (fs, random) => cut(fs, random, pick(random, filesBelow(fs, INDEX))),
   (fs, random) => flip(fs, random, pick(random, filesBelow(fs, INDEX))),
@@ -47,6 +47,13 @@ export function removeTree(fs: MemoryFileSystem, path: string | undefined): stri
   fs.removeTree(path);
   fs.syncDirectory(path.slice(0, path.lastIndexOf('/')));
   return `${path} removed`;
+}
+
+/** A queue without its first file looks like one whose old messages were removed: then all of its files go. */
+function removeQueueFile(fs: MemoryFileSystem, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const folder = path.slice(0, path.lastIndexOf('/'));
+  return path === filesBelow(fs, folder)[0] ? removeTree(fs, folder) : remove(fs, path);
 }
 
 function remove(fs: MemoryFileSystem, path: string | undefined): string | undefined {

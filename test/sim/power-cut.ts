@@ -110,6 +110,8 @@ class History {
   #claimsHold = true;
   /** Index files were damaged: key look-ups may miss messages, until the operator removes the folder. */
   #indexIsBlind = false;
+  /** Nothing has been read in this life before its load begins. */
+  #cold = false;
   /** Faults of this life that have not struck yet. */
   #faults: InjectedFault[] = [];
   /** A derived file has failed in this life: the index may have gaps until the next start. */
@@ -180,7 +182,7 @@ class History {
       started = true;
       if (doom >= 3 && doom < 6) fs.powerOffAfter(random.int(300));
       // Nothing is in memory yet: all that is read now comes from files, which a deletion takes away under the reads.
-      if (this.#extra?.int(4) === 0) await this.#delete(this.#extra, 8);
+      if (this.#extra !== undefined && this.#cold) await this.#delete(this.#extra, 16);
       const steps = 10 + random.int(300);
       for (let i = 0; i < steps; i++) await this.#step();
       this.#endTroubles();
@@ -259,11 +261,12 @@ class History {
       ...settings,
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
+    this.#cold = this.#extra?.int(3) === 0;
     const store = await this.#open();
     this.#store = store;
     const cutBefore = this.#model.cut;
     const promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
-    await checkStarted(world, store, this.#model, promisedTo);
+    await checkStarted(world, store, this.#model, promisedTo, !this.#cold);
     this.#note();
     this.#trace(
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,
@@ -468,7 +471,7 @@ class History {
   async #delete(random: Random, reads: number = random.int(4)): Promise<void> {
     const store = this.#store!;
     if (this.#model.deleting !== undefined) return;
-    const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => random.int(2) === 0);
+    const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => reads > 8 || random.int(2) === 0);
     if (topics.length === 0) return;
     this.#noteGivenUp();
     // Behind it may lie what was answered as unknown.
@@ -523,7 +526,7 @@ class History {
     const store = this.#store!;
     const [topic, queueId] = QUEUES[random.int(QUEUES.length)]!;
     const max = store.maxOffsetInQueue(topic, queueId);
-    if (max === 0 || this.#readers.count > 8) return;
+    if (max === 0 || this.#readers.count > 16) return;
     const place = { topic, queueId, offset: random.int(max) };
     this.#readers.begin(store, this.#model, place, 1 + random.int(10), (end) => this.#seen(end));
   }

@@ -1,5 +1,5 @@
 // I5 on the disk itself, between two lives: what is saved as progress is never ahead of what is durable. After a power cut the claims that
-// the disk holds (checkpoint, bounds of the queues) are held against the log and the queues that it holds, by the format pages alone.
+// the disk's checkpoint makes are held against the log and the queues that it holds, by the format pages alone.
 
 import assert from 'node:assert/strict';
 import { type FileSystem, readWhole } from '../../src/io/index.ts';
@@ -56,21 +56,6 @@ export function checkProgress(fs: FileSystem, model: Model): void {
           `unit ${ordinal} of ${key} (message ${entry.id} at ${entry.position}) is ${JSON.stringify(unit)}`,
       );
       assert.equal(unit.tagsCode, tagsCode(entry), `tag hash of unit ${ordinal} of ${key}`);
-    }
-  }
-  const bounds = readWhole(fs, `${ROOT}/gantry/queue-bounds.json`);
-  if (bounds === undefined) return;
-  const saved = JSON.parse(Buffer.from(bounds).toString()) as {
-    logicsPhysicalOffset: number;
-    queues: Record<string, Record<string, number>>;
-  };
-  for (const [topic, queues] of Object.entries(saved.queues)) {
-    if (model.deleting?.topics.includes(topic) || model.livesFrom(topic) > saved.logicsPhysicalOffset) continue;
-    for (const [queueId, bound] of Object.entries(queues)) {
-      const has = unitsOf(`${topic}/${queueId}`).length;
-      // A cut of the log takes units, and the bounds are lowered by the next flush.
-      const expected = Math.min(bound, model.queue(topic, Number(queueId)).length);
-      assert.ok(has >= expected, `I5: ${topic}/${queueId} has ${has} units, the bounds say that ${bound} are durable`);
     }
   }
 }

@@ -129,7 +129,8 @@ export class DerivedFlush {
     await new Promise<void>((resolve, reject) =>
       checkpoint.cutTo(offset, (error) => (error === undefined ? resolve() : reject(error))),
     );
-    this.#vouched = Math.min(this.#vouched, checkpoint.logicsPhysicalOffset);
+    // What is kept was vouched for; the next flush says so again.
+    this.#vouched = Math.min(this.#vouched, offset);
     this.#written = '';
   }
 
