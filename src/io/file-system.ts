@@ -57,6 +57,8 @@ export interface FileSystem {
   rename(from: string, to: string): void;
   /** Makes names in this folder durable. */
   syncDirectory(path: string): void;
+  /** As `syncDirectory`, off the loop. A folder that is not there any more is no error: its name is its parent's affair. */
+  syncDirectoryLater(path: string, done: Done): void;
   /** Creates a sparse file of `length` zero bytes off the loop, and makes its name durable. */
   createSized(path: string, length: number, done: Done): void;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */

@@ -154,6 +154,22 @@ export class MemoryFileSystem implements FileSystem {
     this.#settleDirectory(directory);
   }
 
+  syncDirectoryLater(path: string, done: Done): void {
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('syncDirectory', path)?.error;
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    // As with a file, what comes after the call is not covered.
+    const directory = this.#find(path);
+    const covered = new Set(this.#names);
+    this.#submit('syncDirectory', path, undefined, () => {
+      if (failure === undefined && directory instanceof DirectoryNode) this.#settleDirectory(directory, covered);
+      done(failure);
+    });
+  }
+
   createSized(path: string, length: number, done: Done): void {
     let failure: GantryError | undefined;
     try {
@@ -382,8 +398,9 @@ export class MemoryFileSystem implements FileSystem {
     }
   }
 
-  #settleDirectory(directory: DirectoryNode): void {
+  #settleDirectory(directory: DirectoryNode, covered?: ReadonlySet<NameChange>): void {
     this.#names = this.#names.filter((change) => {
+      if (covered !== undefined && !covered.has(change)) return true;
       if (!change.some((part) => part.directory === directory)) return true;
       settleNames(change);
       return false;

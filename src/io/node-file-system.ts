@@ -160,6 +160,16 @@ export const nodeFileSystem: FileSystem = {
     });
   },
 
+  syncDirectoryLater(path, done) {
+    if (process.platform === 'win32') return void setImmediate(done, undefined);
+    const end = (error: NodeJS.ErrnoException | null): void =>
+      done(error !== null && error.code !== 'ENOENT' ? ioError(error, 'sync the directory', path) : undefined);
+    fs.open(path, fs.constants.O_RDONLY, (openError, fd) => {
+      if (openError !== null) return end(openError);
+      fs.fsync(fd, (error) => fs.close(fd, () => end(error)));
+    });
+  },
+
   createSized(path, length, done) {
     const create = async (): Promise<void> => {
       const file = await fs.promises.open(path, FLAGS.create, 0o644);

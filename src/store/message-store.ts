@@ -31,7 +31,7 @@ import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import type { RecoveryReport } from './recovery/recover.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';

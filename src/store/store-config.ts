@@ -34,6 +34,8 @@ export interface MessageStoreConfig {
   enabledAppendPropCRC: boolean;
   forceVerifyPropCRC: boolean;
   checkCRCOnRecover: boolean;
+  /** After an unclean stop: begin the scan at the place dispatched last instead of at the start of its file. */
+  enableAcceleratedRecovery: boolean;
   readUnCommitted: boolean;
   messageIndexEnable: boolean;
   indexFileWriteEnable: boolean;
@@ -82,6 +84,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     enabledAppendPropCRC: false,
     forceVerifyPropCRC: false,
     checkCRCOnRecover: true,
+    enableAcceleratedRecovery: false,
     readUnCommitted: false,
     messageIndexEnable: true,
     indexFileWriteEnable: true,

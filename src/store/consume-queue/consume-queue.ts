@@ -72,6 +72,8 @@ export class ConsumeQueue {
   rebuilt = false;
   /** Recovery: the end that its files showed. */
   foundEnd = 0;
+  /** Recovery: where the record of its first file's first unit lies; -1: not known, or it has none. */
+  firstPhysicalOffset = -1;
 
   constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
     this.topic = topic;
@@ -134,6 +136,7 @@ export class ConsumeQueue {
   /** Forgets units from `ordinal` on that are only in memory or whose files the caller has cut. */
   cutTo(ordinal: number, maxPhysicalEnd: number): void {
     this.minOffset = Math.min(this.minOffset, ordinal);
+    if (ordinal * CQ_UNIT_BYTES <= (this.files[0]?.base ?? Number.POSITIVE_INFINITY)) this.firstPhysicalOffset = -1;
     this.maxOffset = ordinal;
     this.nextOffset = ordinal;
     this.written = Math.min(this.written, ordinal);

@@ -158,6 +158,12 @@ export class Dispatcher {
     if (toIndex && this.#options.index !== undefined) this.#index(bytes, record, topic);
   }
 
+  /** During recovery: a record that queues and index have already. */
+  skipRecord(record: RecordView): void {
+    this.lastStoreTimestamp = record.storeTimestamp;
+    this.lastPhysicalOffset = record.physicalOffset;
+  }
+
   /** A record whose topic was torn by a power cut (no CRC covers it) has no queue, and stops nothing that stands behind it. */
   #setAside({ name }: DispatchTopic, record: RecordView): void {
     this.disorders++;
