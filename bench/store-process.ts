@@ -33,9 +33,10 @@ async function open(order: OpenOrder): Promise<OpenFigures> {
     scannedMb: recovery.scannedBytes / 1e6,
     records: recovery.records,
     reason: recovery.reason,
+    dispatched: recovery.dispatched,
+    phases: recovery.phases,
     rssMb: process.memoryUsage().rss / 1e6,
     descriptors: readdirSync('/proc/self/fd').length,
-    openFiles: 0,
     putNs: 0,
     stopMs: 0,
   };

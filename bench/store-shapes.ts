@@ -37,9 +37,11 @@ export interface OpenFigures {
   scannedMb: number;
   records: number;
   reason: string;
+  dispatched: number;
+  /** Parts of the open, in ms. */
+  phases: Record<string, number>;
   rssMb: number;
   descriptors: number;
-  openFiles: number;
   /** ns of CPU for each of `puts`, dispatch included. */
   putNs: number;
   stopMs: number;

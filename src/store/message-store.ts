@@ -140,6 +140,7 @@ export class MessageStore {
       logger: this.#logger,
       root: this.#root,
       lookMs: this.config.flushIntervalConsumeQueue,
+      leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#queues,
@@ -366,6 +367,7 @@ export class MessageStore {
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
     this.#dispatcher.startAt(offset);
+    await this.#derived.logCutTo(offset);
     return true;
   }
 

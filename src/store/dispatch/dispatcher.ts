@@ -93,6 +93,7 @@ export class Dispatcher {
   startAt(offset: number): void {
     this.dispatched = offset;
     this.indexed = offset;
+    this.lastPhysicalOffset = Math.min(this.lastPhysicalOffset, offset);
   }
 
   /** Position below which nothing needs the log's bytes in memory. */
