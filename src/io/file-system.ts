@@ -38,6 +38,8 @@ export interface FileStat {
   size: number;
   isDirectory: boolean;
   modifiedMs: number;
+  /** The same for a file as long as it exists; a copy has another. */
+  id: number;
 }
 
 /** `read`: must exist, read only. `write`: must exist, read and write. `create`: read and write, made if absent. */
@@ -61,6 +63,8 @@ export interface FileSystem {
   syncDirectoryLater(path: string, done: Done): void;
   /** Creates a sparse file of `length` zero bytes off the loop, and makes its name durable. */
   createSized(path: string, length: number, done: Done): void;
+  /** What names the time since the machine came up; undefined if the system does not tell. */
+  bootId(): string | undefined;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */
   usedFraction(path: string): number;
 }

@@ -44,6 +44,9 @@ export class MemoryFileSystem implements FileSystem {
 
   #root: DirectoryNode;
   #names: NameChange[] = [];
+  #boots = 1;
+  readonly #ids = new WeakMap<MemoryNode, number>();
+  #lastId = 0;
   #epoch = 0;
   #openHandles = 0;
   #capacityPages: number | undefined;
@@ -85,7 +88,7 @@ export class MemoryFileSystem implements FileSystem {
     const node = this.#find(path);
     if (node === undefined) return undefined;
     const isDirectory = node instanceof DirectoryNode;
-    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs };
+    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs, id: this.#idOf(node) };
   }
 
   list(path: string): string[] {
@@ -204,6 +207,19 @@ export class MemoryFileSystem implements FileSystem {
     this.#submit('createSized', path, failure === undefined ? leave : undefined, run);
   }
 
+  bootId(): string {
+    return `boot-${this.#boots}`;
+  }
+
+  #idOf(node: MemoryNode): number {
+    let id = this.#ids.get(node);
+    if (id === undefined) {
+      id = ++this.#lastId;
+      this.#ids.set(node, id);
+    }
+    return id;
+  }
+
   usedFraction(path: string): number {
     this.#requirePower('look at', path);
     if (this.#capacityPages === undefined) return this.reportedUsedFraction;
@@ -265,6 +281,7 @@ export class MemoryFileSystem implements FileSystem {
    * what was in flight may have been done in part. Faults, holds and a power-off count end; all handles are dead.
    */
   powerCut(random: Random): void {
+    this.#boots++;
     this.#endProcess(random);
     keepSomeNames(this.#names, random);
     this.#names = [];

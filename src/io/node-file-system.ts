@@ -124,7 +124,7 @@ export const nodeFileSystem: FileSystem = {
   stat(path): FileStat | undefined {
     const stat = attempt('look at', path, () => fs.statSync(path, { throwIfNoEntry: false }));
     if (stat === undefined) return undefined;
-    return { size: stat.size, isDirectory: stat.isDirectory(), modifiedMs: stat.mtimeMs };
+    return { size: stat.size, isDirectory: stat.isDirectory(), modifiedMs: stat.mtimeMs, id: stat.ino };
   },
 
   list(path) {
@@ -191,6 +191,14 @@ export const nodeFileSystem: FileSystem = {
       () => done(undefined),
       (error) => done(ioError(error, 'create', path)),
     );
+  },
+
+  bootId() {
+    try {
+      return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+    } catch {
+      return undefined;
+    }
   },
 
   usedFraction(path) {

@@ -11,6 +11,7 @@ import { IndexLayout, IndexService } from './index-file/index.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { recover } from './recovery/recover.ts';
+import { isSameBoot } from './recovery/boot.ts';
 import { QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
@@ -115,7 +116,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const queuesStarted = clock.monotonic();
   const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const known = [...queues.all()];
-  const ends = new QueueEnds(queues, known.length, clean, bounds);
+  const ends = new QueueEnds(queues, {
+    clean,
+    bounds,
+    count: known.length,
+    mostLookedAt: config.gantryQueuesLookedAt,
+    nothingLost: clean || isSameBoot(fs, root),
+  });
   for (const queue of known) {
     ends.find(queue);
     // Files whose removal had not become durable.

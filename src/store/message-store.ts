@@ -30,6 +30,7 @@ import { loadStore, type StoreDependencies, type StoreParts } from './load-store
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
@@ -510,6 +511,7 @@ export class MessageStore {
   // --- Timers
 
   #start(processId: number): void {
+    markBoot(this.#fs, this.#root);
     writeWhole(this.#fs, `${this.#root}/abort`, String(processId), true);
     this.#fs.syncDirectory(this.#root);
     const { config } = this;

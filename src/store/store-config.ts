@@ -58,6 +58,8 @@ export interface MessageStoreConfig {
   gantryDiskFullRatio: number;
   /** Bytes that may wait for dispatch before sends are refused with the cause. */
   gantryMaxDispatchBehindBytes: number;
+  /** With more queues than this, a start takes those that are known to be durable as they were saved, without reading their files. */
+  gantryQueuesLookedAt: number;
   /** Bytes of the block cache that serves reads behind the tail. */
   gantryReadCacheBytes: number;
 }
@@ -103,6 +105,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     diskMaxUsedSpaceRatio: 75,
     gantryDiskFullRatio: 0.9,
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
+    gantryQueuesLookedAt: 1000,
     gantryReadCacheBytes: 16 * 1024 * 1024,
   };
 }

@@ -353,7 +353,7 @@ export class ConsumeQueueStore {
     this.#waitingUnits -= queue.waiting;
     queue.foundEnd = 0;
     queue.minOffset = 0;
-    queue.firstPhysicalOffset = -1;
+    queue.minPhysicalOffset = -1;
     queue.resetTo(0, -1);
   }
 

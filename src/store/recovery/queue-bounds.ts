@@ -1,46 +1,74 @@
 // Our own record of how far each ConsumeQueue was known to be durable: `<root>/gantry/queue-bounds.json`. A queue that is found
 // shorter at a start has lost files or pages, and dispatch begins again where it really ends; RocketMQ trusts the other queues and
-// never rebuilds it. It also tells a start where to look for a queue's end, so that thousands of queues cost a look at their last
-// page each. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
+// never rebuilds it. It also says enough of a queue for a start to take it as it was, so that thousands of queues cost a look at their
+// folders and not at their files. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
 // ignored. A bound that is too high costs a scan and nothing else.
 
 import { type Clock, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { ConsumeQueue } from '../consume-queue/index.ts';
+import { type ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
 /** Queues whose bounds become text before the loop gets a turn. */
 const SLICE = 2000;
 
 interface Saved {
-  version: 1;
+  version: 2;
   /** The checkpoint's logicsPhysicalOffset that was published right after. */
   logicsPhysicalOffset: number;
-  /** topic -> queueId -> ordinal below which every unit is durable. */
-  queues: Record<string, Record<string, number>>;
+  queues: Record<string, Record<string, SavedBound>>;
+}
+
+/** units, end of the last one's record, minimum, place of its record; both places are -1 if they were not known. */
+type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
+
+/** What was saved of one queue. */
+export interface QueueBound {
+  /** Ordinal below which every unit was durable. */
+  bound: number;
+  /** End of the record of the unit before, -1 if that was not known. */
+  physicalEnd: number;
+  minOffset: number;
+  /** Place of the record at `minOffset`, -1 if that was not known. */
+  minPhysicalOffset: number;
 }
 
 /** What the saved record says. */
 export interface QueueBounds {
   /** False: there is none, or it belongs to another checkpoint. Otherwise every unit of a record below logicsPhysicalOffset was durable. */
   known: boolean;
-  /** topic -> queueId -> ordinal below which every unit was durable; without topics that were deleted since. */
-  queues: Map<string, Map<number, number>>;
+  /** topic -> queueId; without topics that were deleted since. */
+  queues: Map<string, Map<number, QueueBound>>;
 }
 
 function* pieces(logicsPhysicalOffset: number, queues: Iterable<ConsumeQueue>): Generator<string> {
-  yield `{"version":1,"logicsPhysicalOffset":${logicsPhysicalOffset},"queues":{`;
+  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},"queues":{`;
   // The queues of a topic come one behind the other.
   let topic: string | undefined;
   for (const queue of queues) {
     if (queue.synced === 0) continue;
-    const bound = `"${queue.queueId}":${queue.synced}`;
+    const bound = `"${queue.queueId}":[${queue.synced},${physicalEndOf(queue)},${queue.minOffset},${minPhysicalOffsetOf(queue)}]`;
     if (queue.topic === topic) yield `,${bound}`;
     else yield `${topic === undefined ? '' : '},'}${JSON.stringify(queue.topic)}:{${bound}`;
     topic = queue.topic;
   }
   yield topic === undefined ? '}}' : '}}}';
+}
+
+function physicalEndOf(queue: ConsumeQueue): number {
+  const { synced, tailView } = queue;
+  if (synced === queue.maxOffset) return queue.maxPhysicalEnd;
+  if (synced <= queue.tailStart) return -1;
+  const at = queue.tailAt(synced - 1);
+  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at) + unitSize(tailView, at);
+}
+
+function minPhysicalOffsetOf(queue: ConsumeQueue): number {
+  const { minOffset, minPhysicalOffset, tailView } = queue;
+  if (minPhysicalOffset >= 0 || minOffset >= queue.maxOffset || !queue.inTail(minOffset)) return minPhysicalOffset;
+  const at = queue.tailAt(minOffset);
+  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at);
 }
 
 function pathOf(root: string): string {
@@ -127,10 +155,14 @@ export function loadQueueBounds(input: {
     if (bytes === undefined) return none();
     const saved = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
     // A checkpoint that has moved on was written by another broker.
-    if (saved.version !== 1 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
+    if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
     for (const [topic, queues] of Object.entries(saved.queues)) {
       if (deleted.endOf(topic) > saved.logicsPhysicalOffset) continue;
-      bounds.queues.set(topic, new Map(Object.entries(queues).map(([queueId, bound]) => [Number(queueId), bound])));
+      const ofTopic = new Map<number, QueueBound>();
+      for (const [queueId, [bound, physicalEnd, minOffset, minPhysicalOffset]] of Object.entries(queues)) {
+        ofTopic.set(Number(queueId), { bound, physicalEnd, minOffset, minPhysicalOffset });
+      }
+      bounds.queues.set(topic, ofTopic);
     }
   } catch (error) {
     logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the log alone`);

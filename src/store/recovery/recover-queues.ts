@@ -21,20 +21,33 @@ const FEW_UNITS = 204;
 const LOOK_BYTES = 64 * 1024 * 1024;
 const ZEROS = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
 
+export interface QueueEndsOptions {
+  clean: boolean;
+  bounds: QueueBounds;
+  /** Queues that the store has. */
+  count: number;
+  /** With more queues than this, those whose bounds can be believed are taken as they were saved. */
+  mostLookedAt: number;
+  /** Whether what the last process wrote is all there: it stopped in order, or only the process was killed and not the machine. */
+  nothingLost: boolean;
+}
+
 /** Finds the queues' ends, one after the other, with one buffer for all. */
 export class QueueEnds {
   readonly #store: ConsumeQueueStore;
   readonly #clean: boolean;
   readonly #bounds: QueueBounds;
+  readonly #lazily: boolean;
   /** Units below a known end that are looked at. */
   readonly #look: number;
   readonly #step = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
   readonly #view = new DataView(this.#step.buffer, this.#step.byteOffset);
 
-  constructor(store: ConsumeQueueStore, count: number, clean: boolean, bounds: QueueBounds) {
+  constructor(store: ConsumeQueueStore, { clean, bounds, count, mostLookedAt, nothingLost }: QueueEndsOptions) {
     this.#store = store;
     this.#clean = clean;
     this.#bounds = bounds;
+    this.#lazily = nothingLost && count > mostLookedAt;
     this.#look = Math.max(1, Math.floor(LOOK_BYTES / CQ_UNIT_BYTES / Math.max(1, count)));
   }
 
@@ -42,17 +55,31 @@ export class QueueEnds {
    * Sets a queue's end from its files: the first unit that is none ends it. Where a bound says how far the units were durable, looks
    * at the newest ones below it and at all behind it; otherwise, or if they are not there, at the last file, and after an unclean
    * stop at the last three, since pages reach a disk out of order. What lies behind the end is cut, so that it cannot come back.
+   *
+   * With very many queues nothing is read where a bound can be believed. Units behind the bound belong to records that are
+   * dispatched again.
    */
   find(queue: ConsumeQueue): void {
     const files = queue.files;
     if (files.length === 0) return;
     const first = files[0]!.base / CQ_UNIT_BYTES;
     const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
+    const saved = this.#bounds.queues.get(queue.topic)?.get(queue.queueId);
+    const bound = saved?.bound ?? 0;
+    if (this.#lazily && saved !== undefined && saved.physicalEnd >= 0) {
+      const fits = saved.minOffset >= first && bound > files.at(-1)!.base / CQ_UNIT_BYTES && bound <= limit;
+      if (fits) {
+        queue.resetTo(bound, saved.physicalEnd);
+        queue.minOffset = saved.minOffset;
+        queue.minPhysicalOffset = saved.minPhysicalOffset;
+        queue.unseen = true;
+        return;
+      }
+    }
     const doubtful = files[Math.max(0, files.length - (this.#clean ? 1 : 3))]!.base / CQ_UNIT_BYTES;
-    const bound = this.#bounds.queues.get(queue.topic)?.get(queue.queueId) ?? 0;
     // For the reads below, everything in the files counts as written.
     queue.resetTo(limit, -1);
-    queue.firstPhysicalOffset = -1;
+    queue.minOffset = first;
     const from = Math.max(doubtful, first, bound - this.#look);
     if (bound <= from || bound > limit || !this.#scan(queue, first, from, bound)) this.#scan(queue, first, doubtful, 0);
   }
@@ -70,7 +97,7 @@ export class QueueEnds {
     scan: while (end < limit) {
       const got = store.readUnitsSync(queue, end, count, step);
       if (got === 0) break;
-      if (end === first) queue.firstPhysicalOffset = placeOf(view);
+      if (end === first) queue.minPhysicalOffset = placeOf(view);
       for (let at = 0; at < got * CQ_UNIT_BYTES; at += CQ_UNIT_BYTES) {
         if (!isUnit(view, at)) {
           dirty = holdsBytes(step, at, got * CQ_UNIT_BYTES);
@@ -87,8 +114,8 @@ export class QueueEnds {
       dirty = holdsBytes(step, 0, got * CQ_UNIT_BYTES);
     }
     if (physicalEnd < 0) physicalEnd = lastPhysicalEnd(store, queue, end);
-    if (queue.firstPhysicalOffset < 0 && end > first && from > first && store.readUnitsSync(queue, first, 1, step) === 1)
-      queue.firstPhysicalOffset = placeOf(view);
+    if (end > first && from > first && store.readUnitsSync(queue, first, 1, step) === 1)
+      queue.minPhysicalOffset = placeOf(view);
     if (dirty || queue.files.length > Math.floor((end - first) / store.unitsPerFile) + 1) {
       store.cut(queue, end, physicalEnd);
     }
@@ -178,10 +205,8 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
   };
   let low = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
   let high = queue.maxOffset;
-  if (queue.firstPhysicalOffset >= logMinimum && high > low) {
-    queue.minOffset = low;
-    return;
-  }
+  const placeIsKnown = queue.minPhysicalOffset >= logMinimum || (queue.unseen && logMinimum === 0);
+  if (placeIsKnown && high > queue.minOffset && queue.minOffset >= low) return;
   if (high > low && readableFrom(low) >= 0) high = low;
   // Physical offsets rise with the ordinal, and a filler counts as the unit behind it: a binary search.
   while (low < high) {
@@ -191,6 +216,7 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
   }
   const first = readableFrom(low);
   queue.minOffset = first < 0 ? queue.maxOffset : first;
+  queue.minPhysicalOffset = -1;
 }
 
 /** End of the record of the last unit before `end` that is no filler; -1 if there is none. */

@@ -118,6 +118,8 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   report.phases.sync = clock.monotonic() - syncStarted;
   for (const queue of queues.all()) {
     if (queue.rebuilt) report.queuesRebuilt++;
+    // Records that were dispatched are not there any more: their units may be.
+    if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
     cutQueueToLog(queues, queue, scan.end, logger);
     recoverQueueStart(queues, queue, files[0]?.base ?? scan.end);
   }
@@ -273,7 +275,7 @@ function chooseStart(input: RecoverInput): Start {
     }
   }
   for (const [topic, ofTopic] of bounds.queues) {
-    for (const [queueId, bound] of ofTopic) {
+    for (const [queueId, { bound }] of ofTopic) {
       const queue = queues.find(topic, queueId);
       const found = queue?.maxOffset ?? 0;
       if (found >= bound) continue;
