@@ -30,8 +30,9 @@ import { loadStore, type StoreDependencies, type StoreParts } from './load-store
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import type { RecoveryReport } from './recovery/recover.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
@@ -140,6 +141,7 @@ export class MessageStore {
       logger: this.#logger,
       root: this.#root,
       lookMs: this.config.flushIntervalConsumeQueue,
+      leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#queues,
@@ -366,6 +368,7 @@ export class MessageStore {
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
     this.#dispatcher.startAt(offset);
+    await this.#derived.logCutTo(offset);
     return true;
   }
 
@@ -508,6 +511,7 @@ export class MessageStore {
   // --- Timers
 
   #start(processId: number): void {
+    markBoot(this.#fs, this.#root);
     writeWhole(this.#fs, `${this.#root}/abort`, String(processId), true);
     this.#fs.syncDirectory(this.#root);
     const { config } = this;

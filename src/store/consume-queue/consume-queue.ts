@@ -66,12 +66,16 @@ export class ConsumeQueue {
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
+  /** Place in the log of the record at `minOffset`; -1 if that is not known. */
+  minPhysicalOffset = -1;
   /** Ordinals below are durable. */
   synced = 0;
   /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */
   rebuilt = false;
   /** Recovery: the end that its files showed. */
   foundEnd = 0;
+  /** Recovery: taken as it was saved, without a look at its files' content. */
+  unseen = false;
 
   constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
     this.topic = topic;
@@ -133,7 +137,10 @@ export class ConsumeQueue {
 
   /** Forgets units from `ordinal` on that are only in memory or whose files the caller has cut. */
   cutTo(ordinal: number, maxPhysicalEnd: number): void {
-    this.minOffset = Math.min(this.minOffset, ordinal);
+    if (ordinal <= this.minOffset) {
+      this.minOffset = ordinal;
+      this.minPhysicalOffset = -1;
+    }
     this.maxOffset = ordinal;
     this.nextOffset = ordinal;
     this.written = Math.min(this.written, ordinal);
@@ -152,6 +159,7 @@ export class ConsumeQueue {
     this.synced = first;
     while (this.maxOffset < ordinal) this.#append(0, FILLER_SIZE, 0);
     this.minOffset = ordinal;
+    this.minPhysicalOffset = -1;
   }
 
   #append(physicalOffset: number, size: number, tagsCode: number): void {
