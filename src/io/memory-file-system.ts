@@ -46,6 +46,9 @@ export class MemoryFileSystem implements FileSystem {
 
   #root: DirectoryNode;
   #names: NameChange[] = [];
+  #boots = 1;
+  readonly #ids = new WeakMap<MemoryNode, number>();
+  #lastId = 0;
   #epoch = 0;
   #openHandles = 0;
   /** Open handles by descriptor number; the lowest free number goes to the next one, as POSIX has it. */
@@ -89,7 +92,12 @@ export class MemoryFileSystem implements FileSystem {
     const node = this.#find(path);
     if (node === undefined) return undefined;
     const isDirectory = node instanceof DirectoryNode;
-    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs };
+    return {
+      size: isDirectory ? PAGE : node.seen.length,
+      isDirectory,
+      modifiedMs: node.modifiedMs,
+      id: this.#idOf(node),
+    };
   }
 
   list(path: string): string[] {
@@ -158,6 +166,22 @@ export class MemoryFileSystem implements FileSystem {
     this.#settleDirectory(directory);
   }
 
+  syncDirectoryLater(path: string, done: Done): void {
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('syncDirectory', path)?.error;
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    // As with a file, what comes after the call is not covered.
+    const directory = this.#find(path);
+    const covered = new Set(this.#names);
+    this.#submit('syncDirectory', path, undefined, () => {
+      if (failure === undefined && directory instanceof DirectoryNode) this.#settleDirectory(directory, covered);
+      done(failure);
+    });
+  }
+
   createSized(path: string, length: number, done: Done): void {
     let failure: GantryError | undefined;
     try {
@@ -190,6 +214,19 @@ export class MemoryFileSystem implements FileSystem {
       if (reached === 3) node.settle(node.order);
     };
     this.#submit('createSized', path, failure === undefined ? leave : undefined, run);
+  }
+
+  bootId(): string {
+    return `boot-${this.#boots}`;
+  }
+
+  #idOf(node: MemoryNode): number {
+    let id = this.#ids.get(node);
+    if (id === undefined) {
+      id = ++this.#lastId;
+      this.#ids.set(node, id);
+    }
+    return id;
   }
 
   usedFraction(path: string): number {
@@ -254,6 +291,7 @@ export class MemoryFileSystem implements FileSystem {
    * `unit`: bytes that are written back whole: a sector, which is the default, or a page.
    */
   powerCut(random: Random, unit?: number): void {
+    this.#boots++;
     this.#endProcess(random);
     keepSomeNames(this.#names, random);
     this.#names = [];
@@ -421,8 +459,9 @@ export class MemoryFileSystem implements FileSystem {
     }
   }
 
-  #settleDirectory(directory: DirectoryNode): void {
+  #settleDirectory(directory: DirectoryNode, covered?: ReadonlySet<NameChange>): void {
     this.#names = this.#names.filter((change) => {
+      if (covered !== undefined && !covered.has(change)) return true;
       if (!change.some((part) => part.directory === directory)) return true;
       settleNames(change);
       return false;

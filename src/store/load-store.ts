@@ -8,9 +8,12 @@ import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, IndexService } from './index-file/index.ts';
+import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
-import { type RecoveryReport, recover } from './recovery/recover.ts';
-import { recoverQueueEnd } from './recovery/recover-queues.ts';
+import { loadQueueBounds } from './recovery/queue-bounds.ts';
+import { recover } from './recovery/recover.ts';
+import { QueueEnds } from './recovery/recover-queues.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
@@ -65,6 +68,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const logFolder = config.storePathCommitLog ?? `${root}/commitlog`;
   const delayLevels = parseDelayLevels(config.messageDelayLevel);
   // Everything that can refuse the start comes before the first change.
+  const started = clock.monotonic();
   const clean = fs.stat(`${root}/abort`) === undefined;
   const files = loadSegments({
     fs,
@@ -83,9 +87,12 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     fileSize: config.mappedFileSizeConsumeQueue,
     cache: new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25),
   });
+  const loadStarted = clock.monotonic();
   queues.load();
+  const loadedMs = clock.monotonic() - loadStarted;
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
+  const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
   const openIndex = (lastExitClean: boolean): IndexService =>
     IndexService.open({
@@ -106,16 +113,28 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
       },
     });
   const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean) : undefined;
+  const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
+  const queuesStarted = clock.monotonic();
+  const nothingLost = clean || isSameBoot(fs, root);
   // From here on files change, and the log makes new ones: a start that is cut short was no orderly stop.
   writeWhole(fs, `${root}/abort`, String(dependencies.processId ?? process.pid), true);
   fs.syncDirectory(root);
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
-  for (const queue of [...queues.all()]) {
-    recoverQueueEnd(queues, queue, clean);
+  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
+  const known = [...queues.all()];
+  const ends = new QueueEnds(queues, {
+    clean,
+    bounds,
+    count: known.length,
+    mostLookedAt: config.gantryQueuesLookedAt,
+    nothingLost,
+  });
+  for (const queue of known) {
+    ends.find(queue);
     // Files whose removal had not become durable.
     const deletedTo = deleted.endOf(queue.topic);
     if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) queues.removeQueue(queue);
@@ -141,9 +160,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     queues,
     checkpoint,
     deleted,
+    bounds,
     index,
     dispatcher,
     clean,
+    started,
+    queuesMs: loadedMs + clock.monotonic() - queuesStarted,
+    indexMs,
   });
   const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {
     if (index !== undefined || fs.list(`${root}/index`).length === 0) return;
@@ -153,6 +176,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   };
   await cutIdleIndex(report.end, clean);
   if (report.lastRecord >= 0) checkpoint.confirmPhyOffset = report.lastRecord;
+  else dispatcher.lastStoreTimestamp = checkpoint.physicMsgTimestamp;
   return {
     config,
     fs,

@@ -30,9 +30,10 @@ import { loadStore, type StoreDependencies, type StoreParts } from './load-store
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import type { RecoveryReport } from './recovery/recover.ts';
-import { cutQueueToLog, newestUnit } from './recovery/recover-queues.ts';
+import { cutQueueToLog } from './recovery/recover-queues.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
@@ -142,6 +143,7 @@ export class MessageStore {
       logger: this.#logger,
       root: this.#root,
       lookMs: this.config.flushIntervalConsumeQueue,
+      leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#queues,
@@ -362,20 +364,17 @@ export class MessageStore {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
-    await this.#derived.beforeCut(offset);
     for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
     await this.#index?.truncateTo(offset);
     await this.#cutIdleIndex(offset);
     this.#log.truncateTo(offset);
     this.#dispatcher.startAt(offset);
-    const newest = newestUnit(this.#queues);
-    this.#dispatcher.lastPhysicalOffset = newest?.physicalOffset ?? 0;
-    this.#dispatcher.lastStoreTimestamp = newest === undefined ? 0 : await this.#unitTime(newest.queue);
+    this.#dispatcher.lastPhysicalOffset = Math.min(this.#dispatcher.lastPhysicalOffset, offset);
     // What is put now waits for its own bytes.
     this.#acks.progress(this.#log.committed, this.#log.flushed);
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
-    await new Promise<void>((resolve) => this.#derived.flush(() => resolve()));
+    await this.#derived.logCutTo(offset);
     return true;
   }
 
@@ -518,6 +517,7 @@ export class MessageStore {
   // --- Timers
 
   #start(): void {
+    markBoot(this.#fs, this.#root);
     const { config } = this;
     if (!this.#syncFlush)
       this.#timers.push(this.#clock.every(config.flushIntervalCommitLog, () => this.#flushByTime()));
@@ -554,11 +554,6 @@ export class MessageStore {
       this.#acks.park(offset, false, { settle });
       this.#askTurn();
     });
-  }
-
-  /** Store time of a queue's newest message. */
-  #unitTime({ topic, queueId, maxOffset }: ConsumeQueue): Promise<number> {
-    return this.#reader.storeTimestamp(topic, queueId, maxOffset - 1);
   }
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */

@@ -50,7 +50,7 @@ describe('a log that was cut', () => {
     await flushDerived(small);
     await cutAt(small, results[5]!);
     const checkpoint = small.bytesOf(`${ROOT}/checkpoint`);
-    assert.ok(checkpoint.readBigInt64BE(40) < BigInt(results[5]!.wroteOffset));
+    assert.ok(checkpoint.readBigInt64BE(40) <= BigInt(results[5]!.wroteOffset));
     await small.sendMany(15, (n) => ({ queueId: 1, body: `new ${n}` }));
     small.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
     small.powerCut();
@@ -179,7 +179,10 @@ describe('a file that fails', () => {
     small.fs.fail({ operation: 'sync', path: 'consumequeue' });
     await flushDerived(small);
     await flushDerived(small);
-    const vouched = (): bigint => Buffer.from(readWhole(small.fs, `${ROOT}/checkpoint`) ?? []).readBigInt64BE(40);
+    const vouched = (): bigint => {
+      const bytes = Buffer.from(readWhole(small.fs, `${ROOT}/checkpoint`) ?? []);
+      return bytes.length < 48 ? 0n : bytes.readBigInt64BE(40);
+    };
     await small.world.until(() => vouched() > 0n, 'the checkpoint speaks of the second flush');
     await small.world.advance(1);
     small.powerCut();

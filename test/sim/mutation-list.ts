@@ -65,11 +65,15 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'checkpoint late: a cut of the log leaves its claims',
+    changes: [{ file: STORE, find: 'await this.#derived.logCutTo(offset);', replace: '' }],
+  },
+  {
+    name: 'checkpoint again: a flush claims what the log was cut of',
     changes: [
       {
-        file: 'store/checkpoint/store-checkpoint.js',
-        find: 'if (this.logicsPhysicalOffset < offset)',
-        replace: 'if (true)',
+        file: STORE,
+        find: 'Math.min(this.#dispatcher.lastPhysicalOffset, offset)',
+        replace: 'this.#dispatcher.lastPhysicalOffset',
       },
     ],
   },

@@ -47,7 +47,7 @@ export function checkProgress(fs: FileSystem, model: Model): void {
     if (model.deleting?.topics.includes(topic)) continue;
     for (const [ordinal, entry] of entries.entries()) {
       const claimed =
-        logicsPhysicalOffset > 0 ? entry.position <= logicsPhysicalOffset : entry.storeTimestamp < logicsMsgTimestamp;
+        logicsPhysicalOffset > 0 ? entry.position < logicsPhysicalOffset : entry.storeTimestamp < logicsMsgTimestamp;
       if (!claimed) break;
       const unit = unitsOf(key)[ordinal];
       assert.ok(

@@ -101,17 +101,6 @@ export class StoreCheckpoint {
     done(undefined);
   }
 
-  /**
-   * The log is about to be cut at `offset`: takes back, durably, what the file claims from there on, for what is put in the place of the
-   * old bytes will have the same offsets. `done` as in `takeBack`.
-   */
-  cutTo(offset: number, done: Done): void {
-    if (this.logicsPhysicalOffset < offset) return done(undefined);
-    this.logicsPhysicalOffset = 0;
-    this.logicsMsgTimestamp = 0;
-    this.takeBack(done);
-  }
-
   /** Closes the file; what was not flushed is lost. */
   close(): void {
     this.#file?.close();

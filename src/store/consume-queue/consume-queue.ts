@@ -66,6 +66,8 @@ export class ConsumeQueue {
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
+  /** Place in the log of the record at `minOffset`; -1 if that is not known. */
+  minPhysicalOffset = -1;
   /** Ordinals below are durable. */
   synced = 0;
   /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */
@@ -74,6 +76,8 @@ export class ConsumeQueue {
   foundEnd = 0;
   /** Whether the names of its files and folders may not be durable: they were there after an unclean stop. */
   namesInDoubt = false;
+  /** Recovery: taken as it was saved, without a look at its files' content. */
+  unseen = false;
 
   constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
     this.topic = topic;
@@ -135,7 +139,10 @@ export class ConsumeQueue {
 
   /** Forgets units from `ordinal` on that are only in memory or whose files the caller has cut. */
   cutTo(ordinal: number, maxPhysicalEnd: number): void {
-    this.minOffset = Math.min(this.minOffset, ordinal);
+    if (ordinal <= this.minOffset) {
+      this.minOffset = ordinal;
+      this.minPhysicalOffset = -1;
+    }
     this.maxOffset = ordinal;
     this.nextOffset = ordinal;
     this.written = Math.min(this.written, ordinal);
@@ -154,6 +161,7 @@ export class ConsumeQueue {
     this.synced = first;
     while (this.maxOffset < ordinal) this.#append(0, FILLER_SIZE, 0);
     this.minOffset = ordinal;
+    this.minPhysicalOffset = -1;
   }
 
   #append(physicalOffset: number, size: number, tagsCode: number): void {

@@ -93,6 +93,7 @@ export class Dispatcher {
   startAt(offset: number): void {
     this.dispatched = offset;
     this.indexed = offset;
+    this.lastPhysicalOffset = Math.min(this.lastPhysicalOffset, offset);
   }
 
   /** Position below which nothing needs the log's bytes in memory. */
@@ -156,6 +157,12 @@ export class Dispatcher {
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
     if (toIndex && this.#options.index !== undefined) this.#index(bytes, record, topic);
+  }
+
+  /** During recovery: a record that queues and index have already. */
+  skipRecord(record: RecordView): void {
+    this.lastStoreTimestamp = record.storeTimestamp;
+    this.lastPhysicalOffset = record.physicalOffset;
   }
 
   /** A record whose topic was torn by a power cut (no CRC covers it) has no queue, and stops nothing that stands behind it. */
