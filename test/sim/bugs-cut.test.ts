@@ -208,6 +208,21 @@ describe('a file that fails', () => {
     }
   });
 
+  it('a queue file that was cut is built again and refuses no start', async () => {
+    for (const ending of ['stop', 'kill'] as const) {
+      const small = await SmallStore.create();
+      await small.sendMany(60);
+      await small.sendMany(5, () => ({ queueId: 1 }));
+      await flushDerived(small);
+      if (ending === 'stop') await small.stop();
+      else small.kill();
+      small.resize(`${ROOT}/consumequeue/T/1/${'0'.repeat(20)}`, 77);
+      await small.start();
+      await small.expectQueue(0, 60);
+      await small.expectQueue(0, 5, 'T', 1);
+    }
+  });
+
   it('a disk that was full takes sends within ten seconds of there being space', async () => {
     const small = await SmallStore.create();
     await small.sendMany(5);

@@ -19,6 +19,15 @@ const DAMAGES: readonly Doing[] = [
   (fs) => [removeTree(fs, QUEUES), removeTree(fs, INDEX), remove(fs, CHECKPOINT)].join(', '),
   (fs, random) => removeTree(fs, pick(random, folders(fs, QUEUES))),
   (fs, random) => removeQueueFile(fs, pick(random, filesBelow(fs, QUEUES))),
+  (fs, random) =>
+    cut(
+      fs,
+      random,
+      pick(
+        random,
+        filesBelow(fs, QUEUES).filter((path) => !isFirst(fs, path)),
+      ),
+    ),
   (fs, random) => remove(fs, pick(random, filesBelow(fs, INDEX))),
   (fs, random) => cut(fs, random, pick(random, filesBelow(fs, INDEX))),
   (fs, random) => flip(fs, random, pick(random, filesBelow(fs, INDEX))),
@@ -52,8 +61,11 @@ export function removeTree(fs: MemoryFileSystem, path: string | undefined): stri
 /** A queue without its first file looks like one whose old messages were removed: then all of its files go. */
 function removeQueueFile(fs: MemoryFileSystem, path: string | undefined): string | undefined {
   if (path === undefined) return undefined;
-  const folder = path.slice(0, path.lastIndexOf('/'));
-  return path === filesBelow(fs, folder)[0] ? removeTree(fs, folder) : remove(fs, path);
+  return isFirst(fs, path) ? removeTree(fs, path.slice(0, path.lastIndexOf('/'))) : remove(fs, path);
+}
+
+function isFirst(fs: MemoryFileSystem, path: string): boolean {
+  return path === filesBelow(fs, path.slice(0, path.lastIndexOf('/')))[0];
 }
 
 function remove(fs: MemoryFileSystem, path: string | undefined): string | undefined {

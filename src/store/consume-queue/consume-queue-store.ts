@@ -316,6 +316,11 @@ export class ConsumeQueueStore {
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   load(): void {
     const root = this.#options.root;
+    let othersFit: boolean | undefined;
+    const isDamage = (): boolean => {
+      othersFit ??= this.#someFileFits();
+      return othersFit;
+    };
     for (const topic of this.#fs.list(root).sort()) {
       if (this.#fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
       for (const name of this.#fs.list(`${root}/${topic}`)) {
@@ -327,10 +332,21 @@ export class ConsumeQueueStore {
           size: this.fileSize,
           setting: 'mappedFileSizeConsumeQueue',
           derived: true,
+          isDamage,
           logger: this.#options.logger,
         });
       }
     }
+  }
+
+  /** Whether any queue has a file of the length that the setting says. */
+  #someFileFits(): boolean {
+    const fs = this.#fs;
+    const fits = (path: string, depth: number): boolean =>
+      depth === 0
+        ? fs.stat(path)?.size === this.fileSize
+        : fs.stat(path)?.isDirectory === true && fs.list(path).some((name) => fits(`${path}/${name}`, depth - 1));
+    return fits(this.#options.root, 3);
   }
 
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
