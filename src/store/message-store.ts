@@ -369,7 +369,6 @@ export class MessageStore {
     await this.#cutIdleIndex(offset);
     this.#log.truncateTo(offset);
     this.#dispatcher.startAt(offset);
-    this.#dispatcher.lastPhysicalOffset = Math.min(this.#dispatcher.lastPhysicalOffset, offset);
     // What is put now waits for its own bytes.
     this.#acks.progress(this.#log.committed, this.#log.flushed);
     this.#deleted.lowerTo(offset);

@@ -71,9 +71,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'checkpoint again: a flush claims what the log was cut of',
     changes: [
       {
-        file: STORE,
-        find: 'Math.min(this.#dispatcher.lastPhysicalOffset, offset)',
-        replace: 'this.#dispatcher.lastPhysicalOffset',
+        file: 'store/dispatch/dispatcher.js',
+        find: 'Math.min(this.lastPhysicalOffset, offset)',
+        replace: 'this.lastPhysicalOffset',
       },
     ],
   },
