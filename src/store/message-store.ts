@@ -364,6 +364,8 @@ export class MessageStore {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
+    // Before: units that are gone must not be vouched for. And after, for what a flush has sampled meanwhile.
+    await this.#derived.logCutTo(offset);
     for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
     await this.#index?.truncateTo(offset);
     await this.#cutIdleIndex(offset);

@@ -7,6 +7,7 @@ import { PutMessageStatus, type PutResult } from '../../src/store/index.ts';
 import { dispatched, openStore, query, ROOT, smallConfig } from './engine.ts';
 import { SmallStore } from './small-store.ts';
 import { readConsumeQueue } from './store-files.ts';
+import { PowerLost } from './world.ts';
 
 /** Cuts the log at a message, as a replica does. */
 async function cutAt(small: SmallStore, { wroteOffset }: PutResult): Promise<void> {
@@ -62,6 +63,23 @@ describe('a log that was cut', () => {
     await small.start();
     await small.expectQueue(0, 5);
     await small.expectQueue(0, 15, 'T', 1);
+  });
+
+  it('the checkpoint gives units up before they are cut, wherever the power goes', async () => {
+    for (let operations = 0; operations < 12; operations++) {
+      const small = await SmallStore.create();
+      const results = await small.sendMany(20);
+      await flushDerived(small);
+      await small.world.until(() => small.fs.stat(`${ROOT}/checkpoint`) !== undefined, 'the checkpoint is written');
+      while (await small.world.complete());
+      small.fs.powerOffAfter(operations);
+      await cutAt(small, results[5]!).catch((error) => assert.ok(error instanceof PowerLost));
+      small.powerCut();
+      const vouched = small.bytesOf(`${ROOT}/checkpoint`).readBigInt64BE(40);
+      const units = readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length;
+      const claimed = results.filter(({ wroteOffset }) => wroteOffset < vouched).length;
+      assert.ok(units >= claimed, `${units} units, ${claimed} are vouched for, ${operations} operations`);
+    }
   });
 
   it('units that a start has put again are cut on the disk, too', async () => {
