@@ -12,7 +12,7 @@ import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { recover } from './recovery/recover.ts';
-import { QueueEnds } from './recovery/recover-queues.ts';
+import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
@@ -136,8 +136,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const queue of known) {
     ends.find(queue);
     // Files whose removal had not become durable.
-    const deletedTo = deleted.endOf(queue.topic);
-    if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) queues.removeQueue(queue);
+    if (isOfEarlierLife(queues, queue, deleted.endOf(queue.topic))) queues.removeQueue(queue);
   }
   const dispatcher = new Dispatcher({
     clock,

@@ -130,6 +130,8 @@ describe('a log that was cut', () => {
     await flushDerived(small);
     await small.world.settle(small.store.deleteTopics(['T']), 'the topic is deleted');
     await cutAt(small, results[15]!);
+    // Other records, at the offsets that the old units name.
+    await small.sendMany(2, (n) => ({ topic: 'U', body: `message ${n + 15}` }));
     // Nothing has made the removal of the queue's files durable yet.
     small.powerCut();
     assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 17);
@@ -137,6 +139,27 @@ describe('a log that was cut', () => {
     assert.equal(small.store.maxOffsetInQueue('T', 0), 0);
     const { queueOffset } = await small.send({ body: 'a new life' });
     assert.equal(queueOffset, 0);
+  });
+
+  it('does not cross a flush that is under way', async () => {
+    const small = await SmallStore.create();
+    const results = await small.sendMany(20, (n) => ({ keys: `k${n}` }));
+    const hold = small.fs.hold('sync', 'consumequeue');
+    let flushed = false;
+    let cut = false;
+    small.store.flushDerived(() => {
+      flushed = true;
+    });
+    small.store.truncateTo(results[5]!.wroteOffset).then(() => {
+      cut = true;
+    });
+    for (let i = 0; i < 50; i++) if (!(await small.world.complete())) await small.world.soon();
+    assert.equal(cut, false, 'the cut waits');
+    hold.end();
+    await small.world.until(() => flushed && cut, 'flush and cut come to an end');
+    await small.stop();
+    await small.start();
+    await small.expectQueue(0, 5);
   });
 
   it('goes on where no queue has a message any more, far behind its first file', async () => {

@@ -37,7 +37,7 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: STORE,
-        find: 'this.#acks.progress(this.#log.committed, this.#log.flushed);\n        this.#deleted.lowerTo(offset);',
+        find: 'this.#acks.progress(this.#log.committed, this.#log.flushed);\n            this.#deleted.lowerTo(offset);',
         replace: 'this.#deleted.lowerTo(offset);',
       },
     ],

@@ -176,6 +176,13 @@ export class DerivedFlush {
     return Math.floor(offset / fileSize) - Math.floor(Math.max(this.#vouched, minimum) / fileSize);
   }
 
+  /** Waits until no flush is under way, and lets none begin until the answer is called. */
+  async pause(): Promise<() => void> {
+    while (this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    this.#flushing = true;
+    return () => this.#notFlushing();
+  }
+
   /** The log now ends at `end`: what is appended from there on is not durable because the bytes before were. @throws GantryError IO, DISK_FULL. */
   async logCutTo(end: number): Promise<void> {
     const { checkpoint } = this.#options;

@@ -122,16 +122,11 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     fs.syncDirectory(input.logFolder);
   }
   report.phases.sync = clock.monotonic() - syncStarted;
-  for (const queue of [...queues.all()]) {
+  for (const queue of queues.all()) {
     if (queue.rebuilt) report.queuesRebuilt++;
     // Records that were dispatched are not there any more: their units may be.
     if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
     cutQueueToLog(queues, queue, scan.end, logger);
-    // What the log was cut of had hidden that all before is of the topic's earlier life.
-    if (queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= input.deleted.endOf(queue.topic)) {
-      queues.removeQueue(queue);
-      continue;
-    }
     recoverQueueStart(queues, queue, files[0]?.base ?? scan.end);
   }
   await index?.truncateTo(scan.end);
