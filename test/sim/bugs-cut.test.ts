@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readWhole } from '../../src/io/index.ts';
 import { PutMessageStatus, type PutResult } from '../../src/store/index.ts';
+import { removeTree } from './damage.ts';
 import { dispatched, openStore, query, ROOT, smallConfig } from './engine.ts';
 import { SmallStore } from './small-store.ts';
 import { readConsumeQueue } from './store-files.ts';
@@ -266,6 +267,21 @@ describe('a file that fails', () => {
       for (let n = 0; n < 60; n++) {
         assert.equal((await query(small.world, small.store, 'T', `k${n}`)).length, 1, `seed ${seed}: k${n}`);
       }
+    }
+  });
+
+  it('an index that was removed is not vouched for by what the checkpoint said of the old one', async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const small = await SmallStore.create({}, seed);
+      await small.sendMany(100, (n) => ({ keys: `k${n}` }));
+      await small.stop();
+      removeTree(small.fs, `${ROOT}/index`);
+      small.fs.powerOffAfter(seed % 30);
+      await small.start().catch((error) => assert.ok(error instanceof PowerLost));
+      small.powerCut(seed);
+      await small.start();
+      for (let n = 0; n < 100; n += 9)
+        assert.equal((await query(small.world, small.store, 'T', `k${n}`)).length, 1, `seed ${seed}: k${n}`);
     }
   });
 
