@@ -4,12 +4,13 @@ import { totalmem } from 'node:os';
 import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem } from '../io/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
-import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
+import { ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, IndexService } from './index-file/index.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { type RecoveryReport, recover } from './recovery/recover.ts';
+import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { recoverQueueEnd } from './recovery/recover-queues.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
@@ -23,6 +24,8 @@ export interface StoreDependencies {
   memoryBytes?: number;
   /** Written into `abort`. */
   processId?: number;
+  /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
+  isBatchTopic?: (topic: string) => boolean | undefined;
 }
 
 const LOG_BLOCK_BYTES = 256 * 1024;
@@ -38,7 +41,7 @@ export interface StoreParts {
   memoryBytes: number;
   logFolder: string;
   files: SegmentFile[];
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
   logCache: ReadCache;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
@@ -70,17 +73,20 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     logger,
   });
   const logCache = new ReadCache(LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
+  const queueCache = new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
   const queues = new ConsumeQueueStore({
     fs,
     clock,
     logger,
     root: `${root}/consumequeue`,
     fileSize: config.mappedFileSizeConsumeQueue,
-    cache: new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25),
+    cache: queueCache,
   });
   queues.load();
+  const kinds = openQueueKinds(queues, config, { fs, clock, logger, cache: queueCache }, dependencies.isBatchTopic);
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
+  kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
   let arrival: ArrivalListener = () => {};
   const index =
     config.messageIndexEnable && config.indexFileWriteEnable
@@ -105,16 +111,18 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
-  for (const queue of [...queues.all()]) {
-    recoverQueueEnd(queues, queue, clean);
+  for (const queue of queues.all()) recoverQueueEnd(queues, queue, clean);
+  const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
+  for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
     const deletedTo = deleted.endOf(queue.topic);
-    if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) queues.removeQueue(queue);
+    if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) kinds.removeQueue(queue);
   }
   const dispatcher = new Dispatcher({
     clock,
     logger,
-    queues,
+    kinds,
+    multiDispatch: config.enableMultiDispatch,
     index,
     livesFrom: (topic) => deleted.endOf(topic),
     delayLevels,
@@ -128,7 +136,8 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     root,
     logFolder,
     files,
-    queues,
+    kinds,
+    lost,
     checkpoint,
     deleted,
     index,
@@ -144,7 +153,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     memoryBytes: dependencies.memoryBytes ?? totalmem(),
     logFolder,
     files,
-    queues,
+    kinds,
     logCache,
     index,
     checkpoint,

@@ -13,6 +13,7 @@
 
 import { peekI64, type QueueOffset, writeI64 } from '../../common/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
+import type { Stream } from './stream-store.ts';
 
 /** Bytes of a unit. */
 export const CQ_UNIT_BYTES = 20;
@@ -66,6 +67,8 @@ export class ConsumeQueue {
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
+  /** Its ext units, if it has or had any. */
+  ext: Stream | undefined = undefined;
   /** Ordinals below are durable. */
   synced = 0;
   /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */

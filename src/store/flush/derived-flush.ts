@@ -10,7 +10,7 @@ import { type Clock, errorText, type GantryError, type Logger, SeldomWarning } f
 import type { FileSystem } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from '../consume-queue/index.ts';
+import type { QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { saveQueueBounds } from '../recovery/queue-bounds.ts';
@@ -30,7 +30,7 @@ export interface DerivedFlushOptions {
   lookMs: number;
   thoroughMs: number;
   log: CommitLog;
-  queues: ConsumeQueueStore;
+  queues: QueueKinds;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
   dispatcher: Dispatcher;

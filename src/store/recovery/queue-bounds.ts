@@ -6,14 +6,14 @@
 import { errorText, type Logger } from '../../common/index.ts';
 import { type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { ConsumeQueue } from '../consume-queue/index.ts';
+import type { AnyQueue } from '../consume-queue/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
 interface Saved {
   version: 1;
   /** The checkpoint's logicsPhysicalOffset that was published right after. */
   logicsPhysicalOffset: number;
-  /** topic -> queueId -> ordinal below which every unit is durable. */
+  /** topic -> queueId -> queue offset below which every unit is durable. */
   queues: Record<string, Record<string, number>>;
 }
 
@@ -22,7 +22,7 @@ export function saveQueueBounds(
   fs: FileSystem,
   root: string,
   checkpoint: StoreCheckpoint,
-  queues: Iterable<ConsumeQueue>,
+  queues: Iterable<AnyQueue>,
 ): void {
   // Maps, and fromEntries: a topic may be called `__proto__`.
   const topics = new Map<string, Array<[queueId: string, bound: number]>>();

@@ -12,7 +12,7 @@ import type { Clock, Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { ConsumeQueue, ConsumeQueueStore } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, type QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
@@ -35,7 +35,9 @@ export interface RecoverInput {
   /** CommitLog files, loaded. */
   files: SegmentFile[];
   /** Loaded, each queue's end found. */
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
+  /** Queues whose units are not all there, with the position in the log from which they are. */
+  lost: ReadonlyArray<{ queue: AnyQueue; position: number }>;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
   index: IndexService | undefined;
@@ -63,7 +65,8 @@ export interface RecoveryReport {
 }
 
 export async function recover(input: RecoverInput): Promise<RecoveryReport> {
-  const { fs, clock, logger, config, files, queues, index, dispatcher, clean } = input;
+  const { fs, clock, logger, config, files, kinds, index, dispatcher, clean } = input;
+  const queues = kinds.plain;
   const started = clock.monotonic();
   if (files.length === 0) return recoverEmpty(input, started);
 
@@ -76,16 +79,21 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
       : Verify.BODY_CRC;
   const indexFrom = index?.durableOffset ?? 0;
   let told = started;
-  let gap: ConsumeQueue | undefined;
+  let gap: AnyQueue | undefined;
   const scanFrom = (from: number): ScanResult => {
     gap = undefined;
     dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
       if (clean) queue.rebuilt = true;
-      else rebuildFrom(queues, queue, ordinal, physicalOffset);
+      else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset);
+      else kinds.batch.rebuildFrom(queue, physicalOffset);
       if (ordinal > queue.maxOffset) gap ??= queue;
     };
     dispatcher.onSetAside = (record) => {
-      if (!clean) dropUnitOf(queues, record);
+      if (clean) return;
+      dropUnitOf(queues, record);
+      for (const queue of kinds.batch.all()) {
+        if (queue.queueId === record.queueId) kinds.batch.rebuildFrom(queue, record.physicalOffset);
+      }
     };
     const total = files.at(-1)!.end - files[from]!.base;
     return scanLog(
@@ -95,7 +103,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
       !clean,
       (bytes, record) => dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom),
       (scanned) => {
-        while (queues.sweep());
+        while (kinds.sweep());
         if (clock.monotonic() - told < PROGRESS_EVERY_MS) return;
         told = clock.monotonic();
         logger.info(`recovering: ${mib(scanned)} of at most ${mib(total)} scanned (${start.reason})`);
@@ -107,7 +115,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     // A queue lacks units of records before the scan: no checkpoint and no bound said so, the log does.
     logger.warn(`${gap.topic} queue ${gap.queueId} lacks units: all queues are checked against the whole log`);
     start.reason = `${gap.topic} queue ${gap.queueId} lacks units`;
-    for (const queue of queues.all()) queue.rebuilt = false;
+    for (const queue of kinds.all()) queue.rebuilt = false;
     first = 0;
     scan = scanFrom(0);
   }
@@ -143,9 +151,15 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     for (const file of files.slice(first)) file.handle().syncSync();
     fs.syncDirectory(input.logFolder);
   }
+  const minimum = files[0]?.base ?? scan.end;
   for (const queue of queues.all()) {
     cutQueueToLog(queues, queue, scan.end, logger);
-    recoverQueueStart(queues, queue, files[0]?.base ?? scan.end);
+    recoverQueueStart(queues, queue, minimum);
+    kinds.ext?.dropBelowMinimum(queues, queue);
+  }
+  for (const queue of kinds.batch.all()) {
+    kinds.batch.cutToLog(queue, scan.end);
+    kinds.batch.correctMinimum(queue, minimum);
   }
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
@@ -156,10 +170,10 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
 
 /** No CommitLog file at all: what is derived from it describes nothing. RocketMQ: destroys the queues, too. */
 async function recoverEmpty(input: RecoverInput, started: number): Promise<RecoveryReport> {
-  const { queues, index, logger, clock } = input;
-  if (!queues.all().next().done) {
+  const { kinds, index, logger, clock } = input;
+  if (!kinds.all().next().done) {
     logger.warn(`${input.logFolder} has no file: the ConsumeQueues and the index describe nothing and are removed`);
-    queues.removeAll();
+    kinds.removeAll();
   }
   await index?.destroy();
   input.deleted.lowerTo(0);
@@ -179,11 +193,11 @@ async function recoverEmpty(input: RecoverInput, started: number): Promise<Recov
 
 /** The position from which everything derived is fed again. */
 function chooseStart(input: RecoverInput): { offset: number; reason: string } {
-  const { files, queues, checkpoint, index, clean } = input;
+  const { files, kinds, checkpoint, index, clean } = input;
   const minimum = files[0]!.base;
   // Dispatch goes in log order: no queue has a unit beyond the highest end, whatever a checkpoint claims.
   let highest = minimum;
-  for (const queue of queues.all()) highest = Math.max(highest, queue.maxPhysicalEnd);
+  for (const queue of kinds.all()) highest = Math.max(highest, queue.maxPhysicalEnd);
   let offset = highest;
   let reason = 'the queues end here';
   const lower = (position: number, why: string): void => {
@@ -204,13 +218,16 @@ function chooseStart(input: RecoverInput): { offset: number; reason: string } {
     }
   }
   for (const { topic, queueId, bound } of loadQueueBounds(input)) {
-    const queue = queues.find(topic, queueId);
+    const queue = kinds.find(topic, queueId);
     const found = queue?.maxOffset ?? 0;
     if (found >= bound) continue;
     input.logger.warn(
       `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
     );
     lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+  }
+  for (const { queue, position } of input.lost) {
+    lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }
   if (index !== undefined) lower(Math.max(minimum, index.durableOffset), 'the index ends here');
   return { offset: Math.max(minimum, offset), reason };
