@@ -148,28 +148,23 @@ export class MessageReader {
         const size = unitSize(view, at);
         const inMemory = logEnd - position <= this.#inMemoryBytes;
         if (isFull(config, result, size, 1, most, maxBytes, inMemory)) break scan;
+        let passes = true;
         if (!filter.all && position >= skipBelow) {
-          let passes: boolean;
           if (isExtAddress(view, at)) {
-            const waits = next > offset ? NOBODY_WAITS : ready;
-            const outcome = this.#ext?.read(queue, extPosition(view, at), waits) ?? ExtRead.MISSING;
+            const outcome = this.#ext?.read(queue, extPosition(view, at), next > offset ? NOBODY_WAITS : ready);
             if (outcome === ExtRead.WAIT) {
               if (next === offset) return false;
               break scan;
             }
-            passes = outcome === ExtRead.MISSING || filter.codes.has(this.#ext!.tag);
+            // A tag that cannot be read lets the message pass; the client compares the real one.
+            passes = outcome !== ExtRead.FOUND || filter.codes.has(this.#ext!.tag);
           } else {
             passes = filter.codes.has(unitTag(view, at));
-          }
-          if (!passes) {
-            next++;
-            newest = position;
-            continue;
           }
         }
         next++;
         newest = position;
-        if (position < skipBelow) continue;
+        if (position < skipBelow || !passes) continue;
         if (size === FILLER_SIZE || size <= 0 || position < logMinimum || position + size > logEnd) {
           if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
           skipBelow = size === FILLER_SIZE ? 0 : Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize;
