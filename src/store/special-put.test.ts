@@ -167,3 +167,19 @@ test('who waits at a light queue is told', async () => {
   assert.deepEqual(told, ['%LMQ%a/0 1']);
   await b.store.close();
 });
+
+test('messages of a deleted topic stay in the light queues that they are in, also when these are built again', async () => {
+  const b = new Bench(NOW);
+  await b.open();
+  assert.equal(await offsetsOf(b, '%LMQ%a'), '0');
+  await b.store.deleteTopics(['T']);
+  assert.equal(await offsetsOf(b, '%LMQ%a'), '1');
+  for (let start = 0; start < 2; start++) {
+    assert.equal(b.store.maxOffsetInQueue('T', 0), 1);
+    assert.equal((await b.read('%LMQ%a', 0, 0)).messages, 2);
+    await b.store.close();
+    b.fs.removeTree(`${ROOT}/consumequeue`);
+    await b.open();
+  }
+  await b.store.close();
+});

@@ -58,6 +58,7 @@ export class ConsumeQueueExt {
   readonly #logger: Logger;
   readonly #head = new Uint8Array(HEAD_BYTES);
   readonly #headView = viewOf(this.#head);
+  readonly #orphans: Stream[] = [];
 
   constructor(options: StreamStoreOptions & { clock: Clock }) {
     this.#streams = new StreamStore(options);
@@ -65,12 +66,18 @@ export class ConsumeQueueExt {
     this.#seldom = new SeldomWarning(options.clock, options.logger);
   }
 
-  /** Finds the files of `queues`; those of queues that are not there are removed. @throws GantryError STORE_FILE_SIZE. */
+  /** Finds the files of `queues`. @throws GantryError STORE_FILE_SIZE. */
   load(queues: ConsumeQueueStore): void {
     for (const stream of this.#streams.load()) {
       const queue = queues.find(stream.topic, stream.queueId);
-      if (queue !== undefined) queue.ext = stream;
+      if (queue === undefined) this.#orphans.push(stream);
+      else queue.ext = stream;
     }
+  }
+
+  /** Removes the files of queues that are not there: nothing names what they hold. */
+  removeOrphans(): void {
+    for (const stream of this.#orphans.splice(0)) this.#streams.removeStream(stream);
   }
 
   /** Gives the queue's newest unit an ext unit, and puts its address into it. */
@@ -142,15 +149,21 @@ export class ConsumeQueueExt {
   beforeCut(queues: ConsumeQueueStore, queue: ConsumeQueue, ordinal: number, durably: boolean): void {
     const stream = queue.ext;
     if (stream === undefined) return;
-    let position = ordinal >= queue.maxOffset ? stream.end : -1;
-    const unit = new Uint8Array(CQ_UNIT_BYTES);
-    const view = viewOf(unit);
-    if (position < 0 && queues.readUnitsSync(queue, ordinal, 1, unit) === 1 && isExtAddress(view, 0)) {
-      position = extPosition(view, 0);
-    }
+    const position = ordinal >= queue.maxOffset ? stream.end : this.#endBefore(queues, queue, stream, ordinal);
     if (position < 0 || position > stream.end) return;
     if (durably) this.#streams.cut(stream, position);
     else if (position < stream.end) this.#streams.dropTail(stream, position);
+  }
+
+  /** Where the ext data of the units before `ordinal` ends; -1 if neither this unit nor the one before has any. */
+  #endBefore(queues: ConsumeQueueStore, queue: ConsumeQueue, stream: Stream, ordinal: number): number {
+    const unit = new Uint8Array(CQ_UNIT_BYTES);
+    const view = viewOf(unit);
+    const hasFirst = ordinal > (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
+    if (hasFirst && queues.readUnitsSync(queue, ordinal - 1, 1, unit) === 1 && isExtAddress(view, 0)) {
+      return this.#unitEnd(stream, extPosition(view, 0));
+    }
+    return queues.readUnitsSync(queue, ordinal, 1, unit) === 1 && isExtAddress(view, 0) ? extPosition(view, 0) : -1;
   }
 
   /** The queue begins afresh. */

@@ -17,13 +17,13 @@ export class Bench {
   readonly clock: FakeClock;
   readonly logger: CollectingLogger = new CollectingLogger();
   store!: MessageStore;
-  readonly #config: Partial<MessageStoreConfig>;
+  readonly config: Partial<MessageStoreConfig>;
   readonly #batchTopics: readonly string[] | undefined;
 
   /** `batchTopics`: topics whose config says BatchCQ, all others having one that does not; undefined: no topic has a config. */
   constructor(now: number, config: Partial<MessageStoreConfig> = {}, batchTopics?: readonly string[]) {
     this.clock = new FakeClock(now);
-    this.#config = config;
+    this.config = config;
     this.#batchTopics = batchTopics;
   }
 
@@ -39,7 +39,7 @@ export class Bench {
         enableMultiDispatch: true,
         maxHashSlotNum: 16,
         maxIndexNum: 4000,
-        ...this.#config,
+        ...this.config,
       },
       {
         fs: this.fs,
@@ -79,15 +79,16 @@ export class Bench {
   }
 
   /** Puts one record that holds `count` messages. */
-  async putInner(topic: string, count: number, bodyBytes = 10): Promise<PutResult> {
-    const members = Array.from({ length: count }, () => ({
-      flag: 0,
-      body: new Uint8Array(bodyBytes),
-      properties: new Uint8Array(0),
-    }));
-    const body = encodeBatch(members);
+  tryPutInner(topic: string, count: number, bodyBytes = 10): PutResult {
+    const member = { flag: 0, body: new Uint8Array(bodyBytes), properties: new Uint8Array(0) };
+    const body = encodeBatch(Array.from({ length: count }, () => member));
     const flags = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP;
-    const result = this.tryPut(topic, { INNER_NUM: String(count) }, 0, flags, body);
+    return this.tryPut(topic, { INNER_NUM: String(count) }, 0, flags, body);
+  }
+
+  /** As `tryPutInner`, and waits until it is written and dispatched. */
+  async putInner(topic: string, count: number, bodyBytes = 10): Promise<PutResult> {
+    const result = this.tryPutInner(topic, count, bodyBytes);
     assert.equal(result.status, PutMessageStatus.PUT_OK, result.reason);
     await this.written(result);
     return result;

@@ -105,6 +105,8 @@ export class StreamStore {
   readonly #open = new Map<SegmentFile, true>();
   /** Files written since they were synced. */
   readonly #unsynced = new Map<SegmentFile, Stream>();
+  /** Files whose sync has failed: what the disk holds of them is not known, whatever reads show. */
+  readonly #suspect = new Set<SegmentFile>();
   readonly #dirtyFolders = new Set<string>();
 
   constructor(options: StreamStoreOptions) {
@@ -173,7 +175,7 @@ export class StreamStore {
     return this.#waitingBytes > WAITING_BUDGET_BYTES;
   }
 
-  /** Makes durable what was appended before the call, files first and then the folders of new ones. What fails is tried again next time. */
+  /** Makes durable what was appended before the call, files first and then the folders of new ones. What fails is tried again next time; a file whose sync failed is written anew. */
   flush(done: (error: GantryError | undefined) => void): void {
     try {
       while (this.#waiting.length > 0) {
@@ -207,6 +209,7 @@ export class StreamStore {
       let handle: FileHandle;
       try {
         handle = this.#handle(file);
+        if (this.#suspect.has(file)) writeAgain(handle, file.size);
       } catch (error) {
         this.#unsynced.set(file, stream);
         firstError ??= error as GantryError;
@@ -215,8 +218,10 @@ export class StreamStore {
       file.pin();
       handle.sync((error) => {
         file.unpin();
-        if (error !== undefined) {
+        if (error === undefined) this.#suspect.delete(file);
+        else {
           firstError ??= error;
+          this.#suspect.add(file);
           this.#unsynced.set(file, stream);
         }
         next();
@@ -399,7 +404,19 @@ export class StreamStore {
   #forget(file: SegmentFile): void {
     this.#options.cache.forget(file);
     this.#unsynced.delete(file);
+    this.#suspect.delete(file);
     this.#open.delete(file);
     file.close();
+  }
+}
+
+/** Writes every byte of a file once more: after a failed sync the kernel counts its pages as clean, and the next sync would leave them out. */
+function writeAgain(handle: FileHandle, length: number): void {
+  const step = new Uint8Array(Math.min(length, 256 * 1024));
+  for (let at = 0; at < length; at += step.length) {
+    const want = Math.min(step.length, length - at);
+    const got = handle.readSync(step, 0, want, at);
+    step.fill(0, got);
+    handle.writeSync(step, 0, want, at);
   }
 }

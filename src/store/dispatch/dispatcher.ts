@@ -163,10 +163,12 @@ export class Dispatcher {
     properties.scan(bytes, record.propertiesStart, record.propertiesEnd);
     const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
     const isCounted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
-    if (isCounted && record.physicalOffset >= topic.livesFrom) {
-      const tagsCode = this.#tagsCode(bytes, record, topic);
-      if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic, tagsCode);
-      else this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+    if (isCounted) {
+      if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
+      else if (record.physicalOffset >= topic.livesFrom) {
+        const tagsCode = this.#tagsCode(bytes, record, topic);
+        this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+      }
     }
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
@@ -209,13 +211,17 @@ export class Dispatcher {
   }
 
   /** A record of a batch topic, or one that names further queues. RocketMQ: the light queues' units come after the topic's own, without ext. */
-  #putSpecially(bytes: Uint8Array, record: RecordView, topic: DispatchTopic, tagsCode: number): void {
+  #putSpecially(bytes: Uint8Array, record: RecordView, topic: DispatchTopic): void {
+    // A record of an earlier life of its topic is still in the light queues.
+    const lives = record.physicalOffset >= topic.livesFrom;
     const isInnerBatch = (record.sysFlag & SysFlag.INNER_BATCH) !== 0;
-    topic.isBatch ??= this.#options.kinds.isBatch(topic.name) ?? isInnerBatch;
+    if (lives) topic.isBatch ??= this.#options.kinds.isBatch(topic.name) ?? isInnerBatch;
+    if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
+    const tagsCode = this.#tagsCode(bytes, record, topic);
     const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
-    if (topic.isBatch) this.#putBatch(record, topic, tagsCode, properties);
-    else this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
-    if (!this.#options.multiDispatch || topic.isBatch || !mayGoFurther(topic.name)) return;
+    if (lives && topic.isBatch) this.#putBatch(record, topic, tagsCode, properties);
+    else if (lives) this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+    if (!this.#options.multiDispatch || (lives && topic.isBatch) || !mayGoFurther(topic.name)) return;
     const further = furtherPlaces(properties, record.queueId);
     if (further === undefined) return;
     if (further.fault !== undefined) this.#odd(record, topic, further.fault);

@@ -71,6 +71,7 @@ export function recoverQueueKinds(
   for (const queue of kinds.batch.all()) kinds.batch.recoverEnd(queue, clean);
   const { ext, plain } = kinds;
   if (ext === undefined) return lost;
+  ext.removeOrphans();
   for (const queue of plain.all()) {
     if (ext.recover(plain, queue, logMinimum)) lost.push({ queue, position: queue.maxPhysicalEnd });
   }
