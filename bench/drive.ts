@@ -59,6 +59,7 @@ function loadgenWords(command: 'send' | 'pull', options: SendOptions | PullOptio
     Object.assign(words, {
       window: send.window,
       size: send.size,
+      batch: send.batch,
       keys: String(send.keys),
       mixqueues: String(send.mixQueues),
     });

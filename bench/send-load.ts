@@ -15,6 +15,8 @@ export interface SendOptions {
   conns: number;
   window: number;
   size: number;
+  /** Messages of one request; above 1 they go as SEND_BATCH_MESSAGE, and are counted one by one. */
+  batch: number;
   /** Adds KEYS, UNIQ_KEY and WAIT, as a Java client does. */
   keys: boolean;
   /** Every connection sends to all queues in turn; otherwise each to its own. */
@@ -46,8 +48,10 @@ const TAGS = 'TAGS\u0001TagA\u0002';
 
 function sendTemplate(options: SendOptions): Template {
   const many = options.topics > 1;
+  const body = Buffer.alloc(options.size, 'x');
+  const batch = options.batch > 1;
   return encodeTemplate(
-    Code.SEND_MESSAGE_V2,
+    batch ? Code.SEND_BATCH_MESSAGE : Code.SEND_MESSAGE_V2,
     {
       a: 'PID_bench',
       b: many ? `${options.topic}{topic:4}` : options.topic,
@@ -57,13 +61,23 @@ function sendTemplate(options: SendOptions): Template {
       f: '0',
       g: '{born:13}',
       h: '0',
-      i: options.keys ? KEYS : TAGS,
+      i: batch ? '' : options.keys ? KEYS : TAGS,
       j: '0',
       k: 'false',
-      m: 'false',
+      m: String(batch),
     },
-    Buffer.alloc(options.size, 'x'),
+    batch ? Buffer.concat(Array.from({ length: options.batch }, () => batchMember(body))) : body,
   );
+}
+
+/** One message as it lies in the body of a batch: size, magic, CRC, flag (all as a Java client leaves them), body, properties. */
+function batchMember(body: Buffer): Buffer {
+  const head = Buffer.alloc(20);
+  head.writeInt32BE(head.length + body.length + 2 + TAGS.length, 0);
+  head.writeInt32BE(body.length, 16);
+  const propertyBytes = Buffer.alloc(2);
+  propertyBytes.writeInt16BE(TAGS.length);
+  return Buffer.concat([head, body, propertyBytes, Buffer.from(TAGS)]);
 }
 
 /** Shared by the connections of a run: what is counted, and whether it still goes on. */
@@ -118,9 +132,9 @@ class Sender {
     const slot = this.#scanner.slot;
     const run = this.#run;
     if (this.#scanner.code === 0) {
-      run.accepted++;
+      run.accepted += this.#options.batch;
       if (run.measuring) {
-        run.messages++;
+        run.messages += this.#options.batch;
         run.latency.add(this.#chunkTime - this.#sentAt[slot]!);
       }
     } else {

@@ -14,6 +14,7 @@ export const Code = {
   UPDATE_AND_CREATE_TOPIC: 17,
   GET_MAX_OFFSET: 30,
   SEND_MESSAGE_V2: 310,
+  SEND_BATCH_MESSAGE: 320,
 } as const;
 
 /** A hole of a template: where it begins in the frame, and how many bytes it has. */

@@ -43,6 +43,7 @@ const SEND = {
   conns: 8,
   window: 64,
   size: 128,
+  batch: 1,
   keys: false,
   mixQueues: false,
 };
@@ -101,6 +102,7 @@ function sending(name: string, title: string, changes: Partial<SendOptions>, syn
 export const workloads: readonly Workload[] = [
   sending('send', 'async flush, 8 × 64 in flight, 128 B', {}),
   sending('send-keys', 'the same with keys, all queues in turn', { topic: 'BenchKeys', keys: true, mixQueues: true }),
+  sending('batch', 'async flush, batches of 32, 8 × 8 in flight', { topic: 'BenchBatch', batch: 32, window: 8 }),
   {
     name: 'pull',
     title: 'pull of 32 × 128 B, 8 queues',

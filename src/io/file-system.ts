@@ -38,6 +38,8 @@ export interface FileStat {
   size: number;
   isDirectory: boolean;
   modifiedMs: number;
+  /** The same for a file as long as it exists; a copy has another. */
+  id: number;
 }
 
 /** `read`: must exist, read only. `write`: must exist, read and write. `create`: read and write, made if absent. */
@@ -57,8 +59,12 @@ export interface FileSystem {
   rename(from: string, to: string): void;
   /** Makes names in this folder durable. */
   syncDirectory(path: string): void;
+  /** As `syncDirectory`, off the loop. A folder that is not there any more is no error: its name is its parent's affair. */
+  syncDirectoryLater(path: string, done: Done): void;
   /** Creates a sparse file of `length` zero bytes off the loop, and makes its name durable. */
   createSized(path: string, length: number, done: Done): void;
+  /** What names the time since the machine came up; undefined if the system does not tell. */
+  bootId(): string | undefined;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */
   usedFraction(path: string): number;
 }

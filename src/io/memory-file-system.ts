@@ -37,6 +37,8 @@ type Leave = ((random: Random) => void) | undefined;
 export class MemoryFileSystem implements FileSystem {
   /** True: file syncs report success and do nothing, as a disk with a lying cache. Directory syncs still work. */
   syncLies = false;
+  /** True: the write at which the process or the power goes may have been done in part; else nothing of it is there. */
+  tearsInterrupted = false;
   /** Called before each operation that is attempted, for tests that count. */
   onOperation: ((operation: Operation, path: string) => void) | undefined;
   /** What `usedFraction` answers while no capacity is set. */
@@ -44,8 +46,13 @@ export class MemoryFileSystem implements FileSystem {
 
   #root: DirectoryNode;
   #names: NameChange[] = [];
+  #boots = 1;
+  readonly #ids = new WeakMap<MemoryNode, number>();
+  #lastId = 0;
   #epoch = 0;
   #openHandles = 0;
+  /** Open handles by descriptor number; the lowest free number goes to the next one, as POSIX has it. */
+  #descriptors: Array<MemoryFileHandle | undefined> = [];
   #capacityPages: number | undefined;
   #operationsLeft = Number.POSITIVE_INFINITY;
   #down = false;
@@ -85,7 +92,12 @@ export class MemoryFileSystem implements FileSystem {
     const node = this.#find(path);
     if (node === undefined) return undefined;
     const isDirectory = node instanceof DirectoryNode;
-    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs };
+    return {
+      size: isDirectory ? PAGE : node.seen.length,
+      isDirectory,
+      modifiedMs: node.modifiedMs,
+      id: this.#idOf(node),
+    };
   }
 
   list(path: string): string[] {
@@ -154,6 +166,22 @@ export class MemoryFileSystem implements FileSystem {
     this.#settleDirectory(directory);
   }
 
+  syncDirectoryLater(path: string, done: Done): void {
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('syncDirectory', path)?.error;
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    // As with a file, what comes after the call is not covered.
+    const directory = this.#find(path);
+    const covered = new Set(this.#names);
+    this.#submit('syncDirectory', path, undefined, () => {
+      if (failure === undefined && directory instanceof DirectoryNode) this.#settleDirectory(directory, covered);
+      done(failure);
+    });
+  }
+
   createSized(path: string, length: number, done: Done): void {
     let failure: GantryError | undefined;
     try {
@@ -186,6 +214,19 @@ export class MemoryFileSystem implements FileSystem {
       if (reached === 3) node.settle(node.order);
     };
     this.#submit('createSized', path, failure === undefined ? leave : undefined, run);
+  }
+
+  bootId(): string {
+    return `boot-${this.#boots}`;
+  }
+
+  #idOf(node: MemoryNode): number {
+    let id = this.#ids.get(node);
+    if (id === undefined) {
+      id = ++this.#lastId;
+      this.#ids.set(node, id);
+    }
+    return id;
   }
 
   usedFraction(path: string): number {
@@ -247,8 +288,10 @@ export class MemoryFileSystem implements FileSystem {
   /**
    * The machine loses its power and comes back. Of every unsynced write, length and name the seed keeps all, some or nothing;
    * what was in flight may have been done in part. Faults, holds and a power-off count end; all handles are dead.
+   * `unit`: bytes that are written back whole: a sector, which is the default, or a page.
    */
-  powerCut(random: Random): void {
+  powerCut(random: Random, unit?: number): void {
+    this.#boots++;
     this.#endProcess(random);
     keepSomeNames(this.#names, random);
     this.#names = [];
@@ -256,7 +299,7 @@ export class MemoryFileSystem implements FileSystem {
       directory.seen = new Map(directory.durable);
       for (const node of directory.seen.values()) {
         if (node instanceof DirectoryNode) walk(node);
-        else node.powerCut(random);
+        else node.powerCut(random, unit);
       }
     };
     walk(this.#root);
@@ -281,8 +324,25 @@ export class MemoryFileSystem implements FileSystem {
     return this.#epoch;
   }
 
-  handleClosed(epoch: number): void {
-    if (epoch === this.#epoch) this.#openHandles--;
+  /** Gives a fresh handle its number. */
+  handleOpened(handle: MemoryFileHandle): number {
+    let number = this.#descriptors.indexOf(undefined);
+    if (number < 0) number = this.#descriptors.length;
+    this.#descriptors[number] = handle;
+    return number;
+  }
+
+  handleClosed(epoch: number, number: number): void {
+    if (epoch !== this.#epoch) return;
+    this.#openHandles--;
+    this.#descriptors[number] = undefined;
+  }
+
+  /** Who has a descriptor's number now: the system knows the number only, and a closed one may be another file's by the time. */
+  #holder(number: number, action: string, path: string): FileNode {
+    const holder = this.#descriptors[number];
+    if (holder === undefined) throw ioError(action, path, 'EBADF');
+    return holder.node;
   }
 
   readNow(handle: MemoryFileHandle, target: Uint8Array, start: number, length: number, position: number): number {
@@ -291,8 +351,13 @@ export class MemoryFileSystem implements FileSystem {
   }
 
   writeNow(handle: MemoryFileHandle, bytes: Uint8Array, position: number): void {
+    if (this.tearsInterrupted && this.#operationsLeft === 0 && this.#random !== undefined && !this.#down) {
+      const part = bytes.slice(0, this.#random.int(bytes.length + 1));
+      const fits = this.#fitting(handle.node, part.length, position);
+      if (fits > 0) handle.node.write(part.slice(0, fits), position);
+    }
     const fault = this.#attempt('write', handle.path);
-    this.#write(handle, bytes, position, fault);
+    this.#write(handle.path, handle.node, bytes, position, fault);
   }
 
   writeLater(handle: MemoryFileHandle, source: Uint8Array, position: number, done: Done): void {
@@ -301,14 +366,17 @@ export class MemoryFileSystem implements FileSystem {
     const run = (): void => {
       assert(same(source, bytes), 'the source of an asynchronous write changed before it completed');
       try {
-        this.#write(handle, bytes, position, fault);
+        this.#write(handle.path, this.#holder(handle.number, 'write', handle.path), bytes, position, fault);
       } catch (error) {
         return done(error as GantryError);
       }
       done(undefined);
     };
     const leave = (random: Random): void => {
-      if (fault === undefined && random.int(2) === 0) handle.node.write(bytes, position);
+      if (fault !== undefined || random.int(2) === 1) return;
+      const length = this.tearsInterrupted && random.int(2) === 0 ? random.int(bytes.length) : bytes.length;
+      const fits = this.#fitting(handle.node, length, position);
+      if (fits > 0) handle.node.write(bytes.slice(0, fits), position);
     };
     this.#submit('write', handle.path, leave, run);
   }
@@ -324,7 +392,13 @@ export class MemoryFileSystem implements FileSystem {
     const fault = this.#attempt('read', handle.path);
     this.#submit('read', handle.path, undefined, () => {
       if (fault !== undefined) return done(fault.error, 0);
-      done(undefined, handle.node.seen.read(target, start, length, position));
+      let node: FileNode;
+      try {
+        node = this.#holder(handle.number, 'read', handle.path);
+      } catch (error) {
+        return done(error as GantryError, 0);
+      }
+      done(undefined, node.seen.read(target, start, length, position));
     });
   }
 
@@ -337,7 +411,8 @@ export class MemoryFileSystem implements FileSystem {
     const order = handle.node.order;
     this.#submit('sync', handle.path, undefined, () => {
       try {
-        this.#sync(handle.node, order, fault);
+        const node = this.#holder(handle.number, 'sync', handle.path);
+        if (node === handle.node) this.#sync(node, order, fault);
       } catch (error) {
         return done(error as GantryError);
       }
@@ -358,17 +433,19 @@ export class MemoryFileSystem implements FileSystem {
 
   // --- Inside
 
-  #write(handle: MemoryFileHandle, bytes: Uint8Array, position: number, fault: Struck | undefined): void {
-    const node = handle.node;
+  /** How much of a write there is room for. */
+  #fitting(node: FileNode, length: number, position: number): number {
+    if (this.#capacityPages === undefined) return length;
+    return node.seen.fitting(length, position, this.#capacityPages - this.#usedPages(this.#root));
+  }
+
+  #write(path: string, node: FileNode, bytes: Uint8Array, position: number, fault: Struck | undefined): void {
     const allowed = fault === undefined ? bytes.length : Math.min(bytes.length, fault.keepBytes);
-    let fits = allowed;
-    if (this.#capacityPages !== undefined) {
-      fits = node.seen.fitting(allowed, position, this.#capacityPages - this.#usedPages(this.#root));
-    }
+    const fits = this.#fitting(node, allowed, position);
     if (fits > 0) node.write(fits === bytes.length ? bytes : bytes.slice(0, fits), position);
     node.modifiedMs = this.#clock.now();
     if (fits < allowed) {
-      throw new GantryError('DISK_FULL', `no space left while trying to write ${handle.path}`);
+      throw new GantryError('DISK_FULL', `no space left while trying to write ${path}`);
     }
     if (fault !== undefined && !fault.silent) throw fault.error;
   }
@@ -382,8 +459,9 @@ export class MemoryFileSystem implements FileSystem {
     }
   }
 
-  #settleDirectory(directory: DirectoryNode): void {
+  #settleDirectory(directory: DirectoryNode, covered?: ReadonlySet<NameChange>): void {
     this.#names = this.#names.filter((change) => {
+      if (covered !== undefined && !covered.has(change)) return true;
       if (!change.some((part) => part.directory === directory)) return true;
       settleNames(change);
       return false;
@@ -419,6 +497,7 @@ export class MemoryFileSystem implements FileSystem {
     }
     this.#epoch++;
     this.#openHandles = 0;
+    this.#descriptors = [];
   }
 
   /** Counts an operation, applies power-off, and answers the fault that strikes it. */
@@ -507,6 +586,8 @@ class MemoryFileHandle implements FileHandle {
   readonly path: string;
   readonly fd = -1;
   readonly node: FileNode;
+  /** What the system calls it; `fd` stays -1, so that nobody hands it to the real one. */
+  readonly number: number;
   readonly #disk: MemoryFileSystem;
   readonly #epoch: number;
   readonly #writable: boolean;
@@ -518,6 +599,7 @@ class MemoryFileHandle implements FileHandle {
     this.#disk = disk;
     this.#epoch = disk.epoch;
     this.#writable = writable;
+    this.number = disk.handleOpened(this);
   }
 
   readSync(target: Uint8Array, targetStart: number, length: number, position: number): number {
@@ -567,7 +649,7 @@ class MemoryFileHandle implements FileHandle {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#disk.handleClosed(this.#epoch);
+    this.#disk.handleClosed(this.#epoch, this.number);
   }
 
   #require(action: string, write: boolean): void {

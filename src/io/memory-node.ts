@@ -138,8 +138,8 @@ export class FileNode {
   }
 
   /** The power is gone: of what was unsynced, some reached the disk. */
-  powerCut(random: Random): void {
-    keepSome(this.#durable, this.#unsynced, random);
+  powerCut(random: Random, unit?: number): void {
+    keepSome(this.#durable, this.#unsynced, random, unit);
     this.#unsynced = [];
     this.seen = this.#durable.clone();
   }
@@ -169,7 +169,7 @@ function apply(target: SparseBytes, change: Change): void {
  * the sectors of any of the writes. Where two writes overlap the later one lies on top, as in a page cache. Lengths go through
  * a journal, in order: once a change of the length is lost, so are the later ones, and bytes beyond the length with them.
  */
-function keepSome(target: SparseBytes, changes: readonly Change[], random: Random): void {
+function keepSome(target: SparseBytes, changes: readonly Change[], random: Random, unit?: number): void {
   if (changes.length === 0) return;
   const style = random.int(8);
   if (style === 0) return;
@@ -187,11 +187,11 @@ function keepSome(target: SparseBytes, changes: readonly Change[], random: Rando
     const write = lengthLost ? clip(change, target.length) : change;
     if (i < grown) length = Math.max(length, write.position + write.bytes!.length);
     if (style === 1 || (style <= 3 && i < grown)) apply(target, write);
-    else if (style <= 3 && i === grown) tear(target, write, random);
+    else if (style <= 3 && i === grown) tear(target, write, random, unit);
     else if (style >= 4) {
       const choice = random.int(3);
       if (choice === 0) apply(target, write);
-      else if (choice === 1) tear(target, write, random);
+      else if (choice === 1) tear(target, write, random, unit);
     }
   }
   // The length of a grown file may be on the disk without the bytes: then they read as zeros.
@@ -205,19 +205,27 @@ function clip(change: Change, length: number): Change {
     : { ...change, position: Math.min(change.position, length), bytes };
 }
 
-/** Keeps part of one write: a beginning that ends at any byte, or any of its sectors, the last of them cut at any byte. */
-function tear(target: SparseBytes, change: Change, random: Random): void {
+/**
+ * Keeps part of one write: a beginning that ends at any byte, or any of its units, of which the last may be cut at any byte. With a `unit`
+ * given also the likely cases: the last one whole, and all but one, which makes a record that looks whole from outside.
+ */
+function tear(target: SparseBytes, change: Change, random: Random, unit?: number): void {
   const bytes = change.bytes;
   if (bytes === undefined || bytes.length === 0) return;
   if (random.int(2) === 0) {
     target.write(bytes.subarray(0, random.int(bytes.length)), change.position);
     return;
   }
+  const step = unit ?? SECTOR;
+  const wholeLast = unit !== undefined && random.int(2) === 0;
+  const hole = unit !== undefined && random.int(2) === 0 ? random.int(Math.ceil(bytes.length / step) + 1) : -1;
   const end = change.position + bytes.length;
+  const first = change.position - (change.position % step);
   for (let at = change.position; at < end; ) {
-    const next = Math.min(end, at - (at % SECTOR) + SECTOR);
-    if (random.int(2) === 0) {
-      const stop = next === end ? at + random.int(next - at + 1) : next;
+    const next = Math.min(end, at - (at % step) + step);
+    const kept = hole < 0 ? random.int(2) === 0 : (at - (at % step) - first) / step !== hole;
+    if (kept) {
+      const stop = next === end && !wholeLast ? at + random.int(next - at + 1) : next;
       target.write(bytes.subarray(at - change.position, stop - change.position), at);
     }
     at = next;

@@ -124,7 +124,7 @@ export const nodeFileSystem: FileSystem = {
   stat(path): FileStat | undefined {
     const stat = attempt('look at', path, () => fs.statSync(path, { throwIfNoEntry: false }));
     if (stat === undefined) return undefined;
-    return { size: stat.size, isDirectory: stat.isDirectory(), modifiedMs: stat.mtimeMs };
+    return { size: stat.size, isDirectory: stat.isDirectory(), modifiedMs: stat.mtimeMs, id: stat.ino };
   },
 
   list(path) {
@@ -160,6 +160,16 @@ export const nodeFileSystem: FileSystem = {
     });
   },
 
+  syncDirectoryLater(path, done) {
+    if (process.platform === 'win32') return void setImmediate(done, undefined);
+    const end = (error: NodeJS.ErrnoException | null): void =>
+      done(error !== null && error.code !== 'ENOENT' ? ioError(error, 'sync the directory', path) : undefined);
+    fs.open(path, fs.constants.O_RDONLY, (openError, fd) => {
+      if (openError !== null) return end(openError);
+      fs.fsync(fd, (error) => fs.close(fd, () => end(error)));
+    });
+  },
+
   createSized(path, length, done) {
     const create = async (): Promise<void> => {
       const file = await fs.promises.open(path, FLAGS.create, 0o644);
@@ -181,6 +191,14 @@ export const nodeFileSystem: FileSystem = {
       () => done(undefined),
       (error) => done(ioError(error, 'create', path)),
     );
+  },
+
+  bootId() {
+    try {
+      return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+    } catch {
+      return undefined;
+    }
   },
 
   usedFraction(path) {

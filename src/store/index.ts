@@ -7,6 +7,6 @@ export type { StoreDependencies } from './load-store.ts';
 export { MessageStore, type Watermarks } from './message-store.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put.ts';
 export type { QueryResult } from './read/message-reader.ts';
-export type { RecoveryReport } from './recovery/recover.ts';
+export type { RecoveryReport } from './recovery/report.ts';
 export type { Ready } from './segment/index.ts';
 export { type BrokerRole, defaultStoreConfig, type FlushDiskType, type MessageStoreConfig } from './store-config.ts';

@@ -2,16 +2,19 @@
 
 import { totalmem } from 'node:os';
 import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
-import { type FileSystem, makeDirectoryDurably, nodeFileSystem } from '../io/index.ts';
+import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
 import { ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, IndexService } from './index-file/index.ts';
+import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
-import { type RecoveryReport, recover } from './recovery/recover.ts';
+import { loadQueueBounds } from './recovery/queue-bounds.ts';
+import { recover } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
-import { recoverQueueEnd } from './recovery/recover-queues.ts';
+import { QueueEnds } from './recovery/recover-queues.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
@@ -50,6 +53,11 @@ export interface StoreParts {
   report: RecoveryReport;
   /** Physical offset up to which the checkpoint on disk vouches for the queues. */
   vouched: number;
+  /**
+   * An index that is not kept now shares the log's fate all the same: what a crash left is verified at the start, and what the log is cut of
+   * leaves it. The next life that keeps it would trust it otherwise. @throws GantryError IO, DISK_FULL.
+   */
+  cutIdleIndex: (offset: number) => Promise<void>;
   /** Sets who is told of arrivals in watched queues. */
   connect: (listener: ArrivalListener) => void;
 }
@@ -63,6 +71,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const logFolder = config.storePathCommitLog ?? `${root}/commitlog`;
   const delayLevels = parseDelayLevels(config.messageDelayLevel);
   // Everything that can refuse the start comes before the first change.
+  const started = clock.monotonic();
   const clean = fs.stat(`${root}/abort`) === undefined;
   const files = loadSegments({
     fs,
@@ -82,36 +91,55 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     fileSize: config.mappedFileSizeConsumeQueue,
     cache: queueCache,
   });
+  const loadStarted = clock.monotonic();
   queues.load();
   const kinds = openQueueKinds(queues, config, { fs, clock, logger, cache: queueCache }, dependencies.isBatchTopic);
+  const loadedMs = clock.monotonic() - loadStarted;
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
+  const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
-  const index =
-    config.messageIndexEnable && config.indexFileWriteEnable
-      ? IndexService.open({
-          fs,
-          clock,
-          logger,
-          path: `${root}/index`,
-          layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
-          lastExitClean: clean,
-          indexMsgTimestamp: checkpoint.indexMsgTimestamp,
-          maxPhysicalOffset: files.at(-1)?.end ?? 0,
-          onSealed: (endTimestamp) => {
-            checkpoint.indexMsgTimestamp = endTimestamp;
-          },
-          onUnsealed: (endTimestamp, done) => {
-            checkpoint.indexMsgTimestamp = endTimestamp;
-            checkpoint.takeBack(done);
-          },
-        })
-      : undefined;
+  const openIndex = (lastExitClean: boolean): IndexService =>
+    IndexService.open({
+      fs,
+      clock,
+      logger,
+      path: `${root}/index`,
+      layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
+      lastExitClean,
+      indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+      maxPhysicalOffset: files.at(-1)?.end ?? 0,
+      onSealed: (endTimestamp) => {
+        checkpoint.indexMsgTimestamp = endTimestamp;
+      },
+      onUnsealed: (endTimestamp, done) => {
+        checkpoint.indexMsgTimestamp = endTimestamp;
+        checkpoint.takeBack(done);
+      },
+    });
+  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean) : undefined;
+  const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
-  for (const queue of queues.all()) recoverQueueEnd(queues, queue, clean);
+  const queuesStarted = clock.monotonic();
+  const nothingLost = clean || isSameBoot(fs, root);
+  // From here on files change, and the log makes new ones: a start that is cut short was no orderly stop.
+  writeWhole(fs, `${root}/abort`, String(dependencies.processId ?? process.pid), true);
+  fs.syncDirectory(root);
+  // What a killed process had renamed last may be in the cache alone.
+  if (!clean) fs.syncDirectory(`${root}/gantry`);
+  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
+  const known = [...queues.all()];
+  const ends = new QueueEnds(queues, {
+    clean,
+    bounds,
+    count: known.length,
+    mostLookedAt: config.gantryQueuesLookedAt,
+    nothingLost,
+  });
+  for (const queue of known) ends.find(queue);
   const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
@@ -128,6 +156,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     delayLevels,
     onArrival: (topic, queueId, maxOffset, tagsCode) => arrival(topic, queueId, maxOffset, tagsCode),
   });
+  const vouched = checkpoint.logicsPhysicalOffset;
   const report = await recover({
     fs,
     clock,
@@ -140,11 +169,23 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     lost,
     checkpoint,
     deleted,
+    bounds,
     index,
     dispatcher,
     clean,
+    started,
+    queuesMs: loadedMs + clock.monotonic() - queuesStarted,
+    indexMs,
   });
+  const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {
+    if (index !== undefined || fs.list(`${root}/index`).length === 0) return;
+    const idle = openIndex(lastExitClean);
+    await idle.truncateTo(offset);
+    await idle.close();
+  };
+  await cutIdleIndex(report.end, clean);
   if (report.lastRecord >= 0) checkpoint.confirmPhyOffset = report.lastRecord;
+  else dispatcher.lastStoreTimestamp = checkpoint.physicMsgTimestamp;
   return {
     config,
     fs,
@@ -160,7 +201,8 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     deleted,
     dispatcher,
     report,
-    vouched: checkpoint.logicsPhysicalOffset,
+    vouched: Math.min(vouched, report.end),
+    cutIdleIndex: (offset) => cutIdleIndex(offset, true),
     connect: (listener) => {
       arrival = listener;
     },

@@ -16,7 +16,7 @@ import {
   queueOffset,
   SeldomWarning,
 } from '../common/index.ts';
-import { type FileSystem, writeWhole } from '../io/index.ts';
+import type { FileSystem } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -30,9 +30,10 @@ import { loadStore, type StoreDependencies, type StoreParts } from './load-store
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import type { RecoveryReport } from './recovery/recover.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
@@ -76,6 +77,7 @@ export class MessageStore {
   readonly #disk: DiskGuard;
   readonly #derived: DerivedFlush;
   readonly #deleted: DeletedTopics;
+  readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
@@ -102,6 +104,7 @@ export class MessageStore {
     this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
     this.#deleted = parts.deleted;
+    this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
@@ -142,6 +145,7 @@ export class MessageStore {
       logger: this.#logger,
       root: this.#root,
       lookMs: this.config.flushIntervalConsumeQueue,
+      leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#kinds,
@@ -173,7 +177,7 @@ export class MessageStore {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
     const store = new MessageStore(parts);
     parts.connect((topic, queueId, maxOffset, tagsCode) => store.#arrival(topic, queueId, maxOffset, tagsCode));
-    store.#start(dependencies.processId ?? process.pid);
+    store.#start();
     return store;
   }
 
@@ -357,7 +361,7 @@ export class MessageStore {
 
   /**
    * Cuts the log and everything derived at a record boundary, durably. False, with nothing changed, if `offset` is no boundary.
-   * RocketMQ: truncateFiles. No put may come while this is awaited.
+   * RocketMQ: truncateFiles. No put may come while this is awaited. @throws GantryError IO, DISK_FULL: some of the end may be gone.
    */
   async truncateTo(offset: number): Promise<boolean> {
     if (offset >= this.#log.wrote) return true;
@@ -366,10 +370,14 @@ export class MessageStore {
     for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
     for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
     await this.#index?.truncateTo(offset);
+    await this.#cutIdleIndex(offset);
     this.#log.truncateTo(offset);
+    this.#dispatcher.startAt(offset);
+    // What is put now waits for its own bytes.
+    this.#acks.progress(this.#log.committed, this.#log.flushed);
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
-    this.#dispatcher.startAt(offset);
+    await this.#derived.logCutTo(offset);
     return true;
   }
 
@@ -511,9 +519,8 @@ export class MessageStore {
 
   // --- Timers
 
-  #start(processId: number): void {
-    writeWhole(this.#fs, `${this.#root}/abort`, String(processId), true);
-    this.#fs.syncDirectory(this.#root);
+  #start(): void {
+    markBoot(this.#fs, this.#root);
     const { config } = this;
     if (!this.#syncFlush)
       this.#timers.push(this.#clock.every(config.flushIntervalCommitLog, () => this.#flushByTime()));

@@ -45,6 +45,8 @@ export interface MessageStoreConfig {
   enabledAppendPropCRC: boolean;
   forceVerifyPropCRC: boolean;
   checkCRCOnRecover: boolean;
+  /** After an unclean stop: begin the scan at the place dispatched last instead of at the start of its file. */
+  enableAcceleratedRecovery: boolean;
   readUnCommitted: boolean;
   messageIndexEnable: boolean;
   indexFileWriteEnable: boolean;
@@ -67,6 +69,8 @@ export interface MessageStoreConfig {
   gantryDiskFullRatio: number;
   /** Bytes that may wait for dispatch before sends are refused with the cause. */
   gantryMaxDispatchBehindBytes: number;
+  /** With more queues than this, a start takes those that are known to be durable as they were saved, without reading their files. */
+  gantryQueuesLookedAt: number;
   /** Bytes of the block cache that serves reads behind the tail. */
   gantryReadCacheBytes: number;
 }
@@ -100,6 +104,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     enabledAppendPropCRC: false,
     forceVerifyPropCRC: false,
     checkCRCOnRecover: true,
+    enableAcceleratedRecovery: false,
     readUnCommitted: false,
     messageIndexEnable: true,
     indexFileWriteEnable: true,
@@ -118,6 +123,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     diskMaxUsedSpaceRatio: 75,
     gantryDiskFullRatio: 0.9,
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
+    gantryQueuesLookedAt: 1000,
     gantryReadCacheBytes: 16 * 1024 * 1024,
   };
 }

@@ -16,7 +16,7 @@ const TAGS = ['', '', 'TagA', 'TagB', 'refund'];
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'Aa', 'BB'];
 const HOST = hostField('127.0.0.1', 10911);
 
-export type Draft = Omit<Entry, 'queueOffset' | 'position' | 'size' | 'storeTimestamp'>;
+export type Draft = Omit<Entry, 'queueOffset' | 'position' | 'size' | 'storeTimestamp' | 'propertyCrc'>;
 
 /** A message without a place yet. */
 export function draft(random: Random, id: number, topic: string, queueId: number, now: number): Draft {
@@ -33,6 +33,27 @@ export function draft(random: Random, id: number, topic: string, queueId: number
   if (keys.length > 0) properties += `KEYS\u0001${keys.join(' ')}\u0002`;
   if (tags !== '') properties += `TAGS\u0001${tags}\u0002`;
   return { id, topic, queueId, flag: random.int(1000), bornTimestamp: now, body, properties, uniqueKey, keys, tags };
+}
+
+/** As `draft`, with a body of several sectors: one that is torn inside can look whole from outside. */
+export function longDraft(random: Random, id: number, topic: string, queueId: number, now: number): Draft {
+  const body = Buffer.alloc(1500 + random.int(5000), 46);
+  body.write(`#${id}.`);
+  return { ...draft(random, id, topic, queueId, now), body };
+}
+
+/**
+ * A message of the same size as all others made here: what lies behind a record that was cut then begins exactly where the record that takes
+ * its place ends, which is how bytes that were not made dead come back.
+ */
+export function uniformDraft(random: Random, id: number, queueId: number, now: number): Draft {
+  const body = Buffer.alloc(100);
+  for (let i = 0; i < body.length; i++) body[i] = 33 + random.int(90);
+  body.write(`#${id}.`);
+  const uniqueKey = `U${String(id).padStart(6, '0')}`;
+  const properties = `UNIQ_KEY\u0001${uniqueKey}\u0002`;
+  const topic = QUEUES[0]![0];
+  return { id, topic, queueId, flag: id, bornTimestamp: now, body, properties, uniqueKey, keys: [], tags: '' };
 }
 
 /** The request that sends one draft, or several as a batch (of one topic and queue). */

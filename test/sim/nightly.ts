@@ -10,7 +10,8 @@ const { values } = parseArgs({
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
     flush: { type: 'string' },
-    'no-deletions': { type: 'boolean', default: false },
+    plain: { type: 'boolean', default: false },
+    'first-failure': { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
@@ -18,12 +19,12 @@ const { flush } = values;
 if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') throw new Error(`--flush ${flush}`);
 const options: HistoryOptions = {
   syncLies: values['sync-lies'],
-  deletions: !values['no-deletions'],
+  plain: values.plain,
   ...(flush === undefined ? {} : { flushDiskType: flush }),
 };
 const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.deletions ? '' : ' --no-deletions'}`;
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}`;
 
 if (values.seed !== undefined) {
   const report = await runHistory(Number(values.seed), { ...options, trace: (line) => console.log(line) });
@@ -41,6 +42,7 @@ if (values.seed !== undefined) {
       failed++;
       console.log(`seed ${seed} fails: ${error instanceof Error ? error.message : String(error)}`);
       console.log(`  replay: npm run sim -- --seed ${seed}${flags}`);
+      if (values['first-failure']) break;
     }
   }
   console.log(totals);

@@ -11,7 +11,7 @@ async function replayable(seed: number, options: HistoryOptions = {}): Promise<H
   } catch (error) {
     const flags =
       (options.flushDiskType === undefined ? '' : ` --flush ${options.flushDiskType}`) +
-      (options.deletions === false ? ' --no-deletions' : '');
+      (options.plain ? ' --plain' : '');
     throw new Error(`seed ${seed} fails; replay it with: npm run sim -- --seed ${seed}${flags}`, { cause: error });
   }
 }
@@ -58,19 +58,19 @@ describe('seeded power cuts', () => {
   });
 
   it('a disk that was full where a file ends: the next send goes into the next file', async () => {
-    await replayable(16437, { deletions: false });
+    await replayable(16437, { plain: true });
   });
 
   it('a sync that failed is not made good by one that was under way with it', async () => {
-    await replayable(18206, { deletions: false });
+    await replayable(18206, { plain: true });
   });
 
   it('index files behind the last durable one that end in the same millisecond are not trusted', async () => {
-    await replayable(10708, { deletions: false });
+    await replayable(10708, { plain: true });
   });
 
   it('a torn topic, a torn key, two torn records at the end: nobody was promised them', async () => {
-    for (const seed of [13385, 18692, 19046]) await replayable(seed, { deletions: false });
+    for (const seed of [13385, 18692, 19046]) await replayable(seed, { plain: true });
   });
 
   it('one seed is one history', async () => {

@@ -1,26 +1,42 @@
 // One simulated history of a store: lives of the process one after the other, each with a random load, each ended by a cut, a
 // kill or a clean stop at a random moment, also in the middle of a start. A model beside it knows what must be there.
 //
-// A history is a function of its seed and of nothing else; `node dist/test/sim/nightly.js --seed N` replays one.
+// A history is a function of its seed and of nothing else; `node dist/test/sim/nightly.js --seed N` replays one. What came to the
+// simulation later (deletions, settings that change, damage, cuts of the log, readers, faults of derived files) is drawn from a random
+// source of its own, so that `plain` histories stay what they were when their seeds were named.
 
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
-import { type Hold, readWhole, saveDurably } from '../../src/io/index.ts';
-import { type MessageStore, PutMessageStatus, PutResult, putStatusName } from '../../src/store/index.ts';
-import { checkClosedFiles, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
+import { type Hold, type InjectedFault, readWhole, saveDurably } from '../../src/io/index.ts';
+import {
+  type MessageStore,
+  type MessageStoreConfig,
+  PutMessageStatus,
+  PutResult,
+  putStatusName,
+} from '../../src/store/index.ts';
+import { checkClosedFiles, checkCutIsDead, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
+import { damageDerived, removeTree } from './damage.ts';
 import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
-import { type Draft, draft, QUEUES, requestOf } from './messages.ts';
+import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
+import { checkProgress } from './progress.ts';
+import { Readers } from './readers.ts';
+import { type Ending, type FlushDiskType, SettingsDraw } from './settings.ts';
+import { Tables } from './tables.ts';
 import { PowerLost, World } from './world.ts';
+
+const PAGE = 4096;
+const SECTOR = 512;
 
 export interface HistoryOptions {
   /** The disk reports syncs that it does not do: then acknowledged messages must be seen to go missing. */
   syncLies?: boolean;
   /** Default: the seed decides, three of four times for SYNC_FLUSH. */
   flushDiskType?: 'SYNC_FLUSH' | 'ASYNC_FLUSH';
-  /** Topics are deleted now and then (the default). Seeds that were named before that keep their history without. */
-  deletions?: boolean;
+  /** Sends, stops, cuts and kills alone, as seeds have it that were named before there was more. */
+  plain?: boolean;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -33,10 +49,16 @@ export interface HistoryReport {
   powerCuts: number;
   kills: number;
   cleanStops: number;
-  /** Power cuts during a start. */
+  /** Power cuts and kills during a start. */
   cutStarts: number;
   /** Deletions that were answered with success. */
   deletions: number;
+  /** Derived files deleted, cut or flipped between two lives. */
+  damages: number;
+  /** Cuts of the log that were answered with success. */
+  logCuts: number;
+  /** Times that a full disk was given space, and took sends again in time. */
+  refills: number;
   /** 1 if it ended at a message that nobody was promised and that came back with a torn topic. */
   tornTopics: number;
 }
@@ -60,20 +82,42 @@ class History {
     cleanStops: 0,
     cutStarts: 0,
     deletions: 0,
+    damages: 0,
+    logCuts: 0,
+    refills: 0,
     tornTopics: 0,
   };
   readonly #world: World;
   readonly #model = new Model(LOG_FILE_BYTES);
-  readonly #syncFlush: boolean;
-  /** Decides on deletions alone, so that all else stays as the seed has it. */
-  readonly #deletions: Random | undefined;
+  /** What the history began with, and what the present life has. */
+  readonly #usualFlush: FlushDiskType;
+  #config: MessageStoreConfig = smallConfig();
+  /** Decides on all that plain histories do not have; undefined in these. */
+  readonly #extra: Random | undefined;
+  readonly #settings: SettingsDraw | undefined;
+  readonly #tables: Tables | undefined;
+  readonly #readers: Readers;
+  /** All messages of the history have one size. */
+  readonly #uniform: boolean;
   readonly #trace: (line: string) => void;
   readonly #result = new PutResult();
   readonly #logger: Logger;
   #store: MessageStore | undefined;
   #nextId = 1;
-  /** The last life ended by a kill: the next start finds all that was written. A power cut ends that. */
-  #killed = false;
+  /** How the last life ended. After a kill the next start finds all that was written. */
+  #ending: Ending = 'clean';
+  /** What the disk claims of derived files is as the store left it: nothing was damaged since the last clean stop. */
+  #claimsHold = true;
+  /** Index files were damaged: key look-ups may miss messages, until the operator removes the folder. */
+  #indexIsBlind = false;
+  /** Nothing has been read in this life before its load begins. */
+  #cold = false;
+  /** Faults of this life that have not struck yet. */
+  #faults: InjectedFault[] = [];
+  /** A derived file has failed in this life: the index may have gaps until the next start. */
+  #derivedFailed = false;
+  /** So has a file of the gantry folder. */
+  #gantryFailed = false;
   /** A sync has failed in this life: what the page cache holds is not what the disk holds, so only a power cut may follow. */
   #syncFailed = false;
   /** Consumer offsets: the state saved last, and the one whose save was under way. */
@@ -84,7 +128,7 @@ class History {
 
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
-    this.#deletions = options.deletions === false ? undefined : new SeededRandom(~seed);
+    this.#extra = options.plain ? undefined : new SeededRandom(~seed);
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
@@ -93,7 +137,23 @@ class History {
     const tell = (text: string): void => trace(`  store: ${text}`);
     this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
     const drawn = this.#world.random.int(4) > 0 ? 'SYNC_FLUSH' : 'ASYNC_FLUSH';
-    this.#syncFlush = (options.flushDiskType ?? drawn) === 'SYNC_FLUSH';
+    this.#usualFlush = options.flushDiskType ?? drawn;
+    this.#readers = new Readers(this.#world);
+    const extra = this.#extra;
+    this.#uniform = extra?.int(4) === 0;
+    if (extra === undefined) return;
+    this.#settings = new SettingsDraw(extra, options.flushDiskType);
+    this.#tables = new Tables(this.#world, extra);
+    this.#world.fs.tearsInterrupted = true;
+  }
+
+  /** What consumers see is durable. */
+  get #seenIsDurable(): boolean {
+    return this.#syncFlush && !this.#config.readUnCommitted;
+  }
+
+  get #syncFlush(): boolean {
+    return this.#config.flushDiskType === 'SYNC_FLUSH';
   }
 
   async run(): Promise<HistoryReport> {
@@ -115,15 +175,17 @@ class History {
     const fs = this.#world.fs;
     let started = false;
     try {
+      this.#damage();
       const doom = random.int(10);
       if (doom < 3) fs.powerOffAfter(random.int(random.int(2) === 0 ? 12 : 80));
       await this.#start();
       started = true;
       if (doom >= 3 && doom < 6) fs.powerOffAfter(random.int(300));
+      // Nothing is in memory yet: all that is read now comes from files, which a deletion takes away under the reads.
+      if (this.#extra !== undefined && this.#cold) await this.#delete(this.#extra, 16);
       const steps = 10 + random.int(300);
       for (let i = 0; i < steps; i++) await this.#step();
-      fs.freeSpace();
-      this.#hold?.end();
+      this.#endTroubles();
       if (!this.#syncFailed && random.int(4) === 0) {
         if (random.int(2) === 0) fs.powerOffAfter(random.int(30));
         await this.#stop();
@@ -134,13 +196,24 @@ class History {
     } catch (error) {
       if (!(error instanceof PowerLost) && !fs.isDown) throw error;
       if (!started) this.report.cutStarts++;
-      this.#cutPower();
+      if (!this.#syncFailed && this.#extra?.int(3) === 0) this.#kill();
+      else this.#cutPower();
     }
+  }
+
+  #endTroubles(): void {
+    this.#world.fs.freeSpace();
+    this.#hold?.end();
+    this.#hold = undefined;
+    for (const fault of this.#faults.splice(0)) fault.clear();
   }
 
   /** The last life has no faults: all is looked at, goes on, and is closed and compared with a rebuild. */
   async #lastLife(): Promise<void> {
-    await this.#start();
+    this.#damage();
+    if (this.#indexIsBlind) removeTree(this.#world.fs, `${ROOT}/index`);
+    this.#indexIsBlind = false;
+    await this.#start({ messageIndexEnable: true });
     const store = this.#store!;
     await checkKeys(this.#world, store, this.#model);
     for (let i = 0; i < 5; i++) await this.#put();
@@ -151,33 +224,70 @@ class History {
     await this.#world.until(() => answer >= 0, 'the last puts are answered');
     assert.equal(answer, PutMessageStatus.PUT_OK, 'the last puts are acknowledged');
     await this.#stop();
-    await checkRebuild(this.#world, this.#model);
+    await checkRebuild(this.#world, this.#model, this.#config);
     // Nothing of a cleanly stopped store may depend on luck.
     this.#cutPower();
-    await this.#start();
+    await this.#start({ messageIndexEnable: true });
     assert.equal(readWhole(this.#world.fs, `${ROOT}/abort`) !== undefined, true, 'abort is there while the store runs');
     await checkKeys(this.#world, this.#store!, this.#model);
     await this.#stop();
   }
 
-  async #start(): Promise<void> {
-    this.#world.newLife();
+  /** Between two lives: something happens to the files that are derived from the log. */
+  #damage(): void {
+    const extra = this.#extra;
+    if (extra === undefined || extra.int(4) > 0) return;
+    const damage = damageDerived(this.#world.fs, extra);
+    if (damage === undefined) return;
+    this.#trace(`damage: ${damage.what}`);
+    this.#claimsHold = false;
+    this.#indexIsBlind ||= damage.blindsIndex;
+    this.report.damages++;
+  }
+
+  async #start(settings: Partial<MessageStoreConfig> = {}): Promise<void> {
+    const world = this.#world;
+    world.newLife();
+    this.#readers.forget();
     this.#hold = undefined;
+    this.#faults = [];
     this.#syncFailed = false;
-    const config = smallConfig({
-      flushDiskType: this.#syncFlush ? 'SYNC_FLUSH' : 'ASYNC_FLUSH',
+    this.#derivedFailed = false;
+    this.#gantryFailed = false;
+    this.#config = smallConfig({
+      flushDiskType: this.#usualFlush,
       messageIndexEnable: true,
+      ...this.#settings?.next(this.#usualFlush, this.#ending),
+      ...settings,
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
-    const store = await openStore(this.#world, config, { logger: this.#logger });
+    this.#cold = this.#extra?.int(3) === 0;
+    const store = await this.#open();
     this.#store = store;
     const cutBefore = this.#model.cut;
-    await checkStarted(this.#world, store, this.#model, this.#killed ? this.#model.writtenTo : this.#model.durableTo);
+    const promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
+    await checkStarted(world, store, this.#model, promisedTo, !this.#cold);
     this.#note();
     this.#trace(
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,
     );
-    this.#checkSavedOffsets();
+    if (this.#tables === undefined) this.#checkSavedOffsets();
+    else this.#tables.load(this.#logger, this.#ending);
+  }
+
+  /** Opens the store. One whose queues have files of another size refuses; then the operator removes what can be built again. */
+  async #open(): Promise<MessageStore> {
+    try {
+      return await openStore(this.#world, this.#config, { logger: this.#logger });
+    } catch (error) {
+      if (!(error instanceof GantryError) || error.code !== 'STORE_FILE_SIZE' || this.#settings === undefined)
+        throw error;
+      assert.match(error.message, /mappedFileSizeConsumeQueue/, error.message);
+      this.#trace(`refused: ${error.message}`);
+      removeTree(this.#world.fs, `${ROOT}/consumequeue`);
+      this.#claimsHold = false;
+      return await openStore(this.#world, this.#config, { logger: this.#logger });
+    }
   }
 
   async #stop(): Promise<void> {
@@ -186,58 +296,78 @@ class History {
     await this.#world.settle(store.close(), 'the store closes');
     this.#noteGivenUp();
     this.#store = undefined;
-    this.#model.writtenTo = this.#model.end;
-    this.#model.durableTo = this.#model.end;
-    checkClosedFiles(this.#world.fs, this.#model);
+    this.#model.promise(this.#model.end, this.#model.end);
+    const indexIsWhole = this.#config.messageIndexEnable && !this.#derivedFailed && !this.#indexIsBlind;
+    checkClosedFiles(this.#world.fs, this.#model, indexIsWhole);
+    this.#ending = 'clean';
+    this.#claimsHold = true;
     this.report.cleanStops++;
   }
 
   #die(): void {
-    if (!this.#syncFailed && this.#world.random.int(4) === 0) {
-      this.#trace(`kill, ${this.#model.writtenTo} written, ${this.#model.durableTo} durable of ${this.#model.end}`);
-      this.#note();
-      this.#store = undefined;
-      this.#world.fs.kill(this.#world.random);
-      this.#killed = true;
-      this.report.kills++;
-    } else {
-      this.#cutPower();
-    }
+    if (!this.#syncFailed && this.#world.random.int(4) === 0) this.#kill();
+    else this.#cutPower();
+  }
+
+  #kill(): void {
+    this.#trace(`kill, ${this.#model.writtenTo} written, ${this.#model.durableTo} durable of ${this.#model.end}`);
+    this.#note();
+    this.#store = undefined;
+    this.#world.fs.kill(this.#world.random);
+    this.#ending = 'kill';
+    this.report.kills++;
   }
 
   #cutPower(): void {
     this.#note();
     this.#trace(`power cut, ${this.#model.durableTo} durable of ${this.#model.end}`);
     this.#store = undefined;
-    this.#world.fs.powerCut(this.#world.random);
-    this.#killed = false;
+    const unit = this.#extra === undefined ? undefined : this.#extra.int(2) === 0 ? PAGE : SECTOR;
+    this.#world.fs.powerCut(this.#world.random, unit);
+    this.#ending = 'power';
+    // From here on a kill promises no more than the power cut left.
+    this.#model.writtenTo = this.#model.durableTo;
     this.report.powerCuts++;
+    if (this.#extra !== undefined && this.#claimsHold && !this.#model.isBeingCut)
+      checkProgress(this.#world.fs, this.#model);
   }
 
   /** Takes over what the store says of itself. */
   #note(): void {
-    if (this.#store === undefined) return;
+    // A process that died while it cut its log has no marks any more; nothing was put meanwhile.
+    if (this.#store === undefined || (this.#model.isBeingCut && this.#world.fs.isDown)) return;
     const marks = this.#store.watermarks;
-    checkMarks(this.#store);
+    if (!this.#world.fs.isDown) checkMarks(this.#store);
     this.#noteGivenUp();
-    this.#model.durableTo = Math.max(this.#model.durableTo, Math.min(marks.flushed, this.#model.end));
-    this.#model.writtenTo = Math.max(this.#model.writtenTo, Math.min(marks.committed, this.#model.end));
+    this.#model.promise(Math.min(marks.committed, this.#model.end), Math.min(marks.flushed, this.#model.end));
   }
 
   async #step(): Promise<void> {
     const world = this.#world;
     const choice = world.random.int(20);
     if (world.random.int(100) === 0) this.#trouble();
-    if (this.#deletions?.int(80) === 0) await this.#delete(this.#deletions);
+    if (this.#extra !== undefined) await this.#extraStep(this.#extra);
     if (choice < 7) await this.#put();
     else if (choice < 12) await world.complete();
     else if (choice < 16) await world.soon();
     else if (choice === 16) await world.advance(world.random.int(20) === 0 ? 61_000 : world.random.int(600));
     else if (choice === 17) await this.#read();
-    else if (choice === 18) this.#saveOffsets();
+    else if (choice === 18 && this.#tables === undefined) this.#saveOffsets();
+    else if (choice === 18) this.#tables!.save();
     else await world.advance(1 + world.random.int(5));
     world.checkPower();
+    this.#readers.check();
     this.#noteGivenUp();
+  }
+
+  /** What plain histories do not have. Retention has its place here, too: it moves the log's minimum, and the model's with it. */
+  async #extraStep(random: Random): Promise<void> {
+    const choice = random.int(400);
+    if (choice < 5) await this.#delete(random);
+    else if (choice < 8) await this.#cutLog(random);
+    else if (choice < 10) this.#failDerived(random);
+    else if (choice < 12) await this.#refill();
+    else if (choice < 60) this.#beginRead(random);
   }
 
   /** A disk that refused bytes makes the store go back: what it had only in memory was never stored. */
@@ -281,15 +411,22 @@ class History {
     }
   }
 
-  async #put(): Promise<void> {
+  /** `told` hears how it ended, also of a refusal. */
+  async #put(told?: (status: PutMessageStatus) => void): Promise<void> {
     const world = this.#world;
     const store = this.#store!;
     const [topic, queueId] = QUEUES[world.random.int(QUEUES.length)]!;
     const batch = !topic.startsWith('%') && world.random.int(6) === 0;
     const count = batch ? 2 + world.random.int(4) : 1;
     const drafts: Draft[] = [];
-    for (let i = 0; i < count; i++) drafts.push(draft(world.random, this.#nextId++, topic, queueId, world.clock.now()));
-    const wait = world.random.int(10) > 0;
+    for (let i = 0; i < count; i++) {
+      const now = world.clock.now();
+      if (this.#uniform) drafts.push(uniformDraft(world.random, this.#nextId++, queueId, now));
+      else if (!batch && this.#extra?.int(6) === 0)
+        drafts.push(longDraft(world.random, this.#nextId++, topic, queueId, now));
+      else drafts.push(draft(world.random, this.#nextId++, topic, queueId, now));
+    }
+    const wait = world.random.int(10) > 0 || told !== undefined;
     const result = this.#result;
     this.#noteGivenUp();
     store.put(requestOf(drafts, wait), result);
@@ -299,6 +436,7 @@ class History {
       assert.ok(REFUSALS.has(result.status), `a put is answered ${putStatusName(result.status)}: ${result.reason}`);
       assert.notEqual(result.reason, '', 'a refusal says why');
       this.#trace(`refused: ${putStatusName(result.status)} ${result.reason}`);
+      told?.(result.status);
       return;
     }
     const end = result.wroteOffset + result.wroteBytes;
@@ -310,33 +448,38 @@ class History {
       position: starts[i]!,
       size: (starts[i + 1] ?? end) - starts[i]!,
       storeTimestamp: result.storeTimestamp,
+      propertyCrc: this.#config.enabledAppendPropCRC,
     }));
     this.#model.appended(entries);
-    this.#trace(`put ${drafts.map((d) => d.id).join()} to ${topic}/${queueId} at ${result.wroteOffset}..${end}`);
+    this.#trace(
+      `put ${drafts.map((d) => d.id).join()} to ${drafts[0]!.topic}/${queueId} at ${result.wroteOffset}..${end}`,
+    );
     if (!wait) return;
     store.whenDurable(end, true, (status, reason) => {
       this.#trace(`answered ${end}: ${status} ${reason}`);
+      told?.(status);
       // Not stored, timed out, or unknown: no promise.
       if (status !== PutMessageStatus.PUT_OK) return;
       // An answer after the power went never reached anybody.
       if (this.#store !== store || world.fs.isDown) return;
       this.report.acknowledged++;
-      this.#model.writtenTo = Math.max(this.#model.writtenTo, end);
-      if (this.#syncFlush) this.#model.durableTo = Math.max(this.#model.durableTo, end);
+      this.#model.promise(end, this.#syncFlush ? end : 0);
     });
   }
 
   /** Deletes some topics; what is sent to them afterwards begins at 0. */
-  async #delete(random: Random): Promise<void> {
+  async #delete(random: Random, reads: number = random.int(4)): Promise<void> {
     const store = this.#store!;
     if (this.#model.deleting !== undefined) return;
-    const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => random.int(2) === 0);
+    const topics = [...new Set(QUEUES.map(([topic]) => topic))].filter(() => reads > 8 || random.int(2) === 0);
     if (topics.length === 0) return;
     this.#noteGivenUp();
     // Behind it may lie what was answered as unknown.
     const end = store.watermarks.wrote;
     this.#model.deleting = { topics, end };
     this.#trace(`delete ${topics.join()} at ${end}`);
+    // Files that go away while their bytes are under way.
+    for (let i = 0; i < reads; i++) this.#beginRead(random);
     store.deleteTopics(topics).then(
       () => {
         // An answer after the power went never reached anybody.
@@ -346,8 +489,8 @@ class History {
         this.#model.deleted();
       },
       (error: unknown) => {
+        // As the call says: the next start may find the topics deleted.
         this.#trace(`not deleted: ${String(error)}`);
-        if (this.#store === store && !this.#world.fs.isDown) this.#model.deleting = undefined;
       },
     );
     // If everything was durable already, the model must hear of it before the next put.
@@ -369,10 +512,80 @@ class History {
     for (let i = 0; i < got.records.length; i++) {
       const entry = queue[offset + i]!;
       sameMessage(entry, got.records[i]!);
-      const end = entry.position + entry.size;
-      this.#model.writtenTo = Math.max(this.#model.writtenTo, end);
-      if (this.#syncFlush) this.#model.durableTo = Math.max(this.#model.durableTo, end);
+      this.#seen(entry.position + entry.size);
     }
+  }
+
+  /** A consumer has got a message that ends there. */
+  #seen(end: number): void {
+    this.#model.promise(end, this.#seenIsDurable ? end : 0);
+  }
+
+  /** A pull that others do not wait for. */
+  #beginRead(random: Random): void {
+    const store = this.#store!;
+    const [topic, queueId] = QUEUES[random.int(QUEUES.length)]!;
+    const max = store.maxOffsetInQueue(topic, queueId);
+    if (max === 0 || this.#readers.count > 16) return;
+    const place = { topic, queueId, offset: random.int(max) };
+    this.#readers.begin(store, this.#model, place, 1 + random.int(10), (end) => this.#seen(end));
+  }
+
+  /** The log is cut at a record, as a replica cuts it to where its master's is. */
+  async #cutLog(random: Random): Promise<void> {
+    const { log } = this.#model;
+    const store = this.#store!;
+    if (this.#syncFailed || this.#model.deleting !== undefined || log.length === 0) return;
+    this.#endTroubles();
+    this.#noteGivenUp();
+    const { position } = log[log.length - 1 - random.int(Math.min(log.length, 20))]!;
+    this.#trace(`cut the log at ${position} of ${this.#model.end}`);
+    this.#readers.forget();
+    this.#model.cutting(position);
+    const done = await this.#world.settle(store.truncateTo(position), 'the log is cut');
+    assert.ok(done, `the log can be cut at ${position}, where a record starts`);
+    this.#model.cutDone();
+    this.report.logCuts++;
+    assert.equal(store.watermarks.wrote, position, 'the log ends where it was cut');
+    checkCutIsDead(this.#world.fs, position);
+  }
+
+  /** A file that is derived from the log, or a table, fails once; the log does not. */
+  #failDerived(random: Random): void {
+    const path = [/consumequeue/, /index/, /checkpoint/, /config/, /gantry/][random.int(5)]!;
+    // A deletion whose save fails, and then the taking back of it, too, may be found done: once is enough.
+    if (path.source === 'gantry' && this.#gantryFailed) return;
+    this.#gantryFailed ||= path.source === 'gantry';
+    const operation = (['sync', 'write', 'syncDirectory', 'create', 'rename'] as const)[random.int(5)]!;
+    this.#faults.push(this.#world.fs.fail({ operation, path, skip: random.int(3) }));
+    // What the cache holds is then not what the disk holds: only a power cut may follow.
+    if (operation === 'sync') this.#syncFailed = true;
+    this.#derivedFailed = true;
+    this.#trace(`the next ${operation} of ${path.source} fails`);
+  }
+
+  /** A full disk is given space: within 10 s of it, sends are taken and answered. */
+  async #refill(): Promise<void> {
+    const { clock, fs } = this.#world;
+    const store = this.#store!;
+    if (fs.usedFraction(ROOT) < 0.9 || this.#syncFailed) return;
+    this.#trace('the disk is given space, and must take sends soon');
+    this.#endTroubles();
+    const since = clock.now();
+    await this.#world.until(() => store.unwritableReason === undefined, 'a disk that has space takes sends again');
+    this.#noteGivenUp();
+    for (let answer = -1; answer !== PutMessageStatus.PUT_OK; ) {
+      let told: number | undefined;
+      await this.#put((status) => {
+        told = status;
+      });
+      await this.#world.until(() => told !== undefined, 'a send is answered');
+      answer = told!;
+      assert.ok(clock.now() - since <= 10_000, `no send is taken ${clock.now() - since} ms after there was space`);
+      const later = clock.now() + 20;
+      if (answer !== PutMessageStatus.PUT_OK) await this.#world.until(() => clock.now() >= later, 'time passes');
+    }
+    this.report.refills++;
   }
 
   #saveOffsets(): void {

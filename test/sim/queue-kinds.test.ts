@@ -81,8 +81,7 @@ class History {
       case 1:
         if (random.int(4) === 0) {
           const kind = KINDS[random.int(KINDS.length)]!;
-          // The plain store tries a failed sync again as it is; its files are left out.
-          const operation = kind !== 'consumequeue' && random.int(2) === 0 ? 'sync' : 'write';
+          const operation = random.int(2) === 0 ? 'sync' : 'write';
           this.#faults.push(b.fs.fail({ operation, path: `/${kind}/`, times: 1 + random.int(3) }));
         }
         return;

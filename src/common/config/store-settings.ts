@@ -96,12 +96,12 @@ export const STORE_SETTINGS: SettingTable = {
       min: 0,
     }),
     honoured('flushIntervalConsumeQueue', 'int', 1000, 'ms', 'Time between two flushes of consume queues.', { min: 1 }),
-    later(
+    honoured(
       'flushConsumeQueueLeastPages',
       'int',
       2,
       'pages of 4 KiB',
-      'How much of a queue must be unflushed before it is flushed.',
+      'How much of a queue must be unflushed before it is flushed; 0 flushes all of them each flushIntervalConsumeQueue.',
       {
         min: 0,
       },
@@ -279,7 +279,21 @@ export const STORE_SETTINGS: SettingTable = {
       'Whether recovery compares the offset in a record with its place.',
     ),
     later('commitLogRecoverMaxNum', 'int', 10, 'files', 'Most CommitLog files that a start scans.'),
-    later('enableAcceleratedRecovery', 'bool', false, '', 'Whether a start skips to the place dispatched last.'),
+    honoured(
+      'enableAcceleratedRecovery',
+      'bool',
+      false,
+      '',
+      'After an unclean stop, begin the scan of the CommitLog at the place dispatched last and not at the start of its file.',
+    ),
+    honoured(
+      'gantryQueuesLookedAt',
+      'int',
+      1000,
+      'queues',
+      'With more queues than this, a start takes queues that are known to be durable as they were saved, without reading their files.',
+      { min: 0 },
+    ),
     later('recheckReputOffsetFromCq', 'bool', false, '', 'Whether dispatch starts from what the queues say.'),
     later('enableLogConsumeQueueRepeatedlyBuildWhenRecover', 'bool', false, '', 'Log units that recovery finds twice.'),
     later('maxRecoveryCommitlogFiles', 'int', 30, 'files', 'RocketMQ declares it and never reads it.'),

@@ -117,7 +117,7 @@ export class CommitLog {
 
   /** Start of the oldest file. */
   get minimum(): number {
-    return this.files[0]!.base;
+    return this.files[0]?.base ?? this.wrote;
   }
 
   /** True while a sync has failed: the log takes nothing more. */
@@ -507,7 +507,7 @@ export class CommitLog {
     }
     this.#fs.createSized(file.path, file.size, (error) => {
       if (this.#unwanted.delete(file)) {
-        this.#fs.remove(file.path);
+        this.#removeUnwanted(file);
       } else if (error !== undefined) {
         if (this.#closed) return;
         this.#options.logger.error(`${file.path} cannot be created (${error.message}); trying again in 1 s`);
@@ -523,6 +523,16 @@ export class CommitLog {
         this.#options.onCommitted();
       }
     });
+  }
+
+  /** Durably: were it there again after a power cut, and the file before it not, the log would have a gap. */
+  #removeUnwanted(file: SegmentFile): void {
+    try {
+      this.#fs.remove(file.path);
+      this.#fs.syncDirectory(this.#options.folder);
+    } catch (error) {
+      this.#options.logger.error(`${file.path} is not needed and cannot be removed: ${(error as GantryError).message}`);
+    }
   }
 
   /** Removes the file that was made ahead; one that is still being made is removed when it is there. */

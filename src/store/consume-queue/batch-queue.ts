@@ -211,6 +211,11 @@ export class BatchQueueStore {
     this.#streams.removeAll();
   }
 
+  /** Nothing waits to be written or synced. */
+  get isDurable(): boolean {
+    return this.#streams.isDurable;
+  }
+
   close(): void {
     this.#streams.close();
   }

@@ -139,6 +139,11 @@ export class ConsumeQueueExt {
     this.#streams.flush(done);
   }
 
+  /** Nothing waits to be written or synced. */
+  get isDurable(): boolean {
+    return this.#streams.isDurable;
+  }
+
   close(): void {
     this.#streams.close();
   }

@@ -6,7 +6,7 @@
 // only then may the caller publish a position (rule 2).
 
 import { assert, type Clock, GantryError, type Logger } from '../../common/index.ts';
-import type { FileHandle, FileSystem } from '../../io/index.ts';
+import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
 import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
 import { ConsumeQueue, CQ_UNIT_BYTES, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
@@ -21,6 +21,7 @@ const WAITING_BUDGET_BYTES = 16 * 1024 * 1024;
 const MAX_OPEN = 256;
 /** Queues handled before the loop gets a turn. */
 const FLUSH_SLICE = 64;
+const PAGE_BYTES = 4096;
 
 export interface ConsumeQueueStoreOptions {
   fs: FileSystem;
@@ -53,6 +54,8 @@ export class ConsumeQueueStore {
   readonly #fs: FileSystem;
   readonly unitsPerFile: number;
   readonly fileSize: number;
+  /** Syncs under way at once: few while the store runs, since others need the pool, too. */
+  syncLanes = 2;
   readonly #topics = new Map<string, TopicQueues>();
   /** Queues with 4 KiB or more to write, oldest first. */
   #full: ConsumeQueue[] = [];
@@ -151,7 +154,7 @@ export class ConsumeQueueStore {
 
   /**
    * Writes every tail, syncs what changed, then the folders of new files. What was put before the call is durable when `done` runs
-   * without an error. A file whose sync failed stays unsynced and is tried again by the next flush.
+   * without an error. A file whose sync failed is written again and synced by the next flush.
    */
   flush(done: (error: GantryError | undefined) => void): void {
     const queues = this.#waiting;
@@ -176,57 +179,102 @@ export class ConsumeQueueStore {
         return done(error as GantryError);
       }
       if (at < queues.length) this.#options.clock.soon(writeSlice);
-      else this.#syncAll(done);
+      else this.#syncAll([...this.#unsynced], done);
     };
     writeSlice();
   }
 
-  #syncAll(done: (error: GantryError | undefined) => void): void {
-    const files = [...this.#unsynced];
+  /**
+   * Syncs the files that hold at least so many pages of 4 KiB that are written and not synced, or are full. RocketMQ:
+   * MappedFile#isAbleToFlush. What waits in the tails is not touched.
+   */
+  syncPages(leastPages: number, done: (error: GantryError | undefined) => void): void {
+    const files: Array<[SegmentFile, ConsumeQueue]> = [];
+    for (const entry of this.#unsynced) {
+      const [file, queue] = entry;
+      const written = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
+      const synced = Math.max(0, queue.synced * CQ_UNIT_BYTES - file.base);
+      const pages = Math.floor(written / PAGE_BYTES) - Math.floor(synced / PAGE_BYTES);
+      if (pages >= leastPages || written === file.size) files.push(entry);
+    }
+    if (files.length === 0) done(undefined);
+    else this.#syncAll(files, done);
+  }
+
+  /** Syncs files, and the folders of files that are new, a few at a time; they share the journal's writes. */
+  #syncAll(files: ReadonlyArray<[SegmentFile, ConsumeQueue]>, done: (error: GantryError | undefined) => void): void {
     const folders = [...this.#dirtyFolders];
     this.#dirtyFolders.clear();
     let at = 0;
+    let running = 0;
     let firstError: GantryError | undefined;
-    const next = (): void => {
-      // Some may be gone: their topic was deleted meanwhile.
-      while (at < files.length && !this.#unsynced.has(files[at]![0])) at++;
-      if (at === files.length) {
-        try {
-          for (const folder of folders) this.#syncFolder(folder);
-        } catch (error) {
-          firstError ??= error as GantryError;
-          for (const folder of folders) this.#dirtyFolders.add(folder);
-        }
-        return done(firstError);
-      }
-      const [file, queue] = files[at++]!;
-      const covered = queue.written;
-      this.#unsynced.delete(file);
-      let handle: FileHandle;
-      try {
-        handle = this.#handle(file);
-      } catch (error) {
-        firstError ??= error as GantryError;
-        return next();
-      }
-      file.pin();
-      handle.sync((error) => {
-        file.unpin();
-        if (error === undefined) {
-          queue.synced = Math.max(queue.synced, Math.min(covered, file.end / CQ_UNIT_BYTES));
-        } else {
-          firstError ??= error;
-          this.#unsynced.set(file, queue);
-        }
-        next();
-      });
+    const ended: Done = (error) => {
+      firstError ??= error;
+      running--;
+      go();
     };
-    next();
+    const go = (): void => {
+      while (running < this.syncLanes && at < files.length + folders.length) {
+        const entry = files[at];
+        const folder = folders[at - files.length];
+        at++;
+        // Some may be gone: their topic was deleted meanwhile.
+        if (entry !== undefined && !this.#unsynced.has(entry[0])) continue;
+        running++;
+        if (entry !== undefined) this.#sync(entry[0], entry[1], ended);
+        else this.#syncFolder(folder!, ended);
+      }
+      if (running === 0) done(firstError);
+    };
+    go();
+  }
+
+  #sync(file: SegmentFile, queue: ConsumeQueue, ended: Done): void {
+    const covered = queue.written;
+    this.#unsynced.delete(file);
+    let handle: FileHandle;
+    try {
+      handle = this.#handle(file);
+    } catch (error) {
+      this.#unsynced.set(file, queue);
+      return this.#options.clock.soon(() => ended(error as GantryError));
+    }
+    file.pin();
+    handle.sync((error) => {
+      file.unpin();
+      if (error === undefined) {
+        queue.synced = Math.max(queue.synced, Math.min(covered, file.end / CQ_UNIT_BYTES));
+      } else {
+        this.#unsynced.set(file, queue);
+        this.#writeAgain(file);
+      }
+      ended(error);
+    });
+  }
+
+  /**
+   * After a sync that failed the system takes the pages for clean, and a later sync that succeeds says nothing of them: they are made dirty
+   * again while the cache has them. If that fails, too, the next start finds the queue short.
+   */
+  #writeAgain(file: SegmentFile): void {
+    try {
+      const handle = file.handle();
+      const step = new Uint8Array(Math.min(file.size, 1024 * 1024));
+      for (let at = 0; at < file.size; at += step.length) {
+        const got = handle.readSync(step, 0, Math.min(step.length, file.size - at), at);
+        handle.writeSync(step, 0, got, at);
+      }
+    } catch (error) {
+      this.#options.logger.error(`${file.path} could not be written again: ${(error as GantryError).message}`);
+    }
   }
 
   /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
-  #syncFolder(folder: string): void {
-    if (this.#fs.stat(folder) !== undefined) this.#fs.syncDirectory(folder);
+  #syncFolder(folder: string, ended: Done): void {
+    this.#fs.syncDirectoryLater(folder, (error) => {
+      if (error !== undefined) this.#dirtyFolders.add(folder);
+      ended(error);
+    });
   }
 
   /**
@@ -271,6 +319,11 @@ export class ConsumeQueueStore {
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   load(): void {
     const root = this.#options.root;
+    let othersFit: boolean | undefined;
+    const isDamage = (): boolean => {
+      othersFit ??= this.#someFileFits();
+      return othersFit;
+    };
     for (const topic of this.#fs.list(root).sort()) {
       if (this.#fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
       for (const name of this.#fs.list(`${root}/${topic}`)) {
@@ -282,10 +335,21 @@ export class ConsumeQueueStore {
           size: this.fileSize,
           setting: 'mappedFileSizeConsumeQueue',
           derived: true,
+          isDamage,
           logger: this.#options.logger,
         });
       }
     }
+  }
+
+  /** Whether any queue has a file of the length that the setting says. */
+  #someFileFits(): boolean {
+    const fs = this.#fs;
+    const fits = (path: string, depth: number): boolean =>
+      depth === 0
+        ? fs.stat(path)?.size === this.fileSize
+        : fs.stat(path)?.isDirectory === true && fs.list(path).some((name) => fits(`${path}/${name}`, depth - 1));
+    return fits(this.#options.root, 3);
   }
 
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
@@ -297,7 +361,9 @@ export class ConsumeQueueStore {
       this.#options.cache.forget(file);
       if (file.base >= byte) this.#forget(file);
     }
-    if (force || queue.written > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
+    const onDisk = Math.max(queue.written, queue.foundEnd);
+    queue.foundEnd = Math.min(queue.foundEnd, ordinal);
+    if (force || onDisk > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
       cutSegments(this.#fs, queue.folder, queue.files, byte);
       const last = queue.files.at(-1);
       if (last !== undefined) this.#opened(last);
@@ -326,6 +392,7 @@ export class ConsumeQueueStore {
     this.#waitingUnits -= queue.waiting;
     queue.foundEnd = 0;
     queue.minOffset = 0;
+    queue.minPhysicalOffset = -1;
     queue.resetTo(0, -1);
   }
 
@@ -373,12 +440,18 @@ export class ConsumeQueueStore {
     this.#open.clear();
   }
 
+  /** Nothing waits to be written or synced. */
+  get isDurable(): boolean {
+    return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
+  }
+
   /** Number of open files, for tests and metrics. */
   get openFiles(): number {
     return this.#open.size;
   }
 
   #write(queue: ConsumeQueue): void {
+    if (queue.namesInDoubt) this.#doubtNames(queue);
     while (queue.written < queue.maxOffset) {
       const byte = queue.written * CQ_UNIT_BYTES;
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
@@ -389,6 +462,13 @@ export class ConsumeQueueStore {
       queue.written = end;
       this.#unsynced.set(file, queue);
     }
+  }
+
+  /** Files and folders that a killed process made may be in the cache alone: their names are made durable with what is written now. */
+  #doubtNames(queue: ConsumeQueue): void {
+    queue.namesInDoubt = false;
+    for (const folder of [queue.folder, `${this.#options.root}/${queue.topic}`, this.#options.root])
+      this.#dirtyFolders.add(folder);
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {

@@ -69,12 +69,18 @@ export class ConsumeQueue {
   minOffset = 0;
   /** Its ext units, if it has or had any. */
   ext: Stream | undefined = undefined;
+  /** Place in the log of the record at `minOffset`; -1 if that is not known. */
+  minPhysicalOffset = -1;
   /** Ordinals below are durable. */
   synced = 0;
   /** Recovery: whether its records are being put again, so that nothing old is trusted any more. */
   rebuilt = false;
-  /** Recovery: the end that its files showed. */
+  /** The end that its files showed at the start, where its units were put again since: old ones may lie there up to it. */
   foundEnd = 0;
+  /** Whether the names of its files and folders may not be durable: they were there after an unclean stop. */
+  namesInDoubt = false;
+  /** Recovery: taken as it was saved, without a look at its files' content. */
+  unseen = false;
 
   constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
     this.topic = topic;
@@ -136,7 +142,10 @@ export class ConsumeQueue {
 
   /** Forgets units from `ordinal` on that are only in memory or whose files the caller has cut. */
   cutTo(ordinal: number, maxPhysicalEnd: number): void {
-    this.minOffset = Math.min(this.minOffset, ordinal);
+    if (ordinal <= this.minOffset) {
+      this.minOffset = ordinal;
+      this.minPhysicalOffset = -1;
+    }
     this.maxOffset = ordinal;
     this.nextOffset = ordinal;
     this.written = Math.min(this.written, ordinal);
@@ -155,6 +164,7 @@ export class ConsumeQueue {
     this.synced = first;
     while (this.maxOffset < ordinal) this.#append(0, FILLER_SIZE, 0);
     this.minOffset = ordinal;
+    this.minPhysicalOffset = -1;
   }
 
   #append(physicalOffset: number, size: number, tagsCode: number): void {

@@ -114,6 +114,21 @@ export class QueueKinds {
     else this.ext.flush(plain);
   }
 
+  /** As ConsumeQueueStore.syncPages, which is meant for many queues; the further kinds wait for the thorough flush. */
+  syncPages(leastPages: number, done: (error: GantryError | undefined) => void): void {
+    this.plain.syncPages(leastPages, done);
+  }
+
+  /** Nothing waits to be written or synced. */
+  get isDurable(): boolean {
+    return this.plain.isDurable && this.batch.isDurable && (this.ext?.isDurable ?? true);
+  }
+
+  /** Syncs under way at once. */
+  set syncLanes(lanes: number) {
+    this.plain.syncLanes = lanes;
+  }
+
   /** Removes one queue and its folder. */
   removeQueue(queue: AnyQueue): void {
     if (queue instanceof ConsumeQueue) this.plain.removeQueue(queue);

@@ -134,12 +134,17 @@ export class StreamStore {
     const { root, setting, logger } = this.#options;
     const fs = this.#fs;
     const found: Stream[] = [];
+    let othersFit: boolean | undefined;
+    const isDamage = (): boolean => {
+      othersFit ??= this.#someFileFits();
+      return othersFit;
+    };
     for (const topic of fs.list(root).sort()) {
       if (fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
       for (const name of fs.list(`${root}/${topic}`)) {
         if (!/^\d+$/.test(name) || fs.stat(`${root}/${topic}/${name}`)?.isDirectory !== true) continue;
         const path = `${root}/${topic}/${name}`;
-        const files = loadSegments({ fs, path, size: this.fileSize, setting, derived: true, logger });
+        const files = loadSegments({ fs, path, size: this.fileSize, setting, derived: true, isDamage, logger });
         const stream = this.findOrCreate(topic, Number(name));
         stream.files = files;
         stream.resetTo(files.at(-1)?.end ?? 0);
@@ -147,6 +152,16 @@ export class StreamStore {
       }
     }
     return found;
+  }
+
+  /** Whether any stream has a file of the length that the setting says. */
+  #someFileFits(): boolean {
+    const fs = this.#fs;
+    const fits = (path: string, depth: number): boolean =>
+      depth === 0
+        ? fs.stat(path)?.size === this.fileSize
+        : fs.stat(path)?.isDirectory === true && fs.list(path).some((name) => fits(`${path}/${name}`, depth - 1));
+    return fits(this.#options.root, 3);
   }
 
   /** To be called after bytes were put into `stream`. */
@@ -338,6 +353,11 @@ export class StreamStore {
 
   removeAll(): void {
     for (const topic of [...this.#topics.keys()]) this.remove(topic);
+  }
+
+  /** Nothing waits to be written or synced. */
+  get isDurable(): boolean {
+    return this.#waitingBytes === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
   }
 
   close(): void {

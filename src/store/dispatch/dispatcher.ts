@@ -116,6 +116,7 @@ export class Dispatcher {
   startAt(offset: number): void {
     this.dispatched = offset;
     this.indexed = offset;
+    this.lastPhysicalOffset = Math.min(this.lastPhysicalOffset, offset);
   }
 
   /** Position below which nothing needs the log's bytes in memory. */
@@ -173,6 +174,12 @@ export class Dispatcher {
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
     if (toIndex && this.#options.index !== undefined) this.#index(bytes, record, topic);
+  }
+
+  /** During recovery: a record that queues and index have already. */
+  skipRecord(record: RecordView): void {
+    this.lastStoreTimestamp = record.storeTimestamp;
+    this.lastPhysicalOffset = record.physicalOffset;
   }
 
   /** A record whose topic was torn by a power cut (no CRC covers it) has no queue, and stops nothing that stands behind it. */
@@ -387,12 +394,10 @@ export class Dispatcher {
   /** Deletions, or a cut of the log, have changed where topics begin. What a deleted topic gets from now on finds fresh queues. */
   livesChanged(): void {
     for (const topic of this.#topics.values()) {
-      const livesFrom = this.#livesFrom(topic.name);
-      if (livesFrom > topic.livesFrom) {
-        topic.queues.length = 0;
-        topic.isBatch = undefined;
-      }
-      topic.livesFrom = livesFrom;
+      // Also where it begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time.
+      topic.queues.length = 0;
+      topic.isBatch = undefined;
+      topic.livesFrom = this.#livesFrom(topic.name);
     }
   }
 

@@ -3,21 +3,27 @@
 //
 //   sample ─► write and sync every queue ─► sync the index ─► save the queues' bounds ─► checkpoint
 //
-// RocketMQ: FlushConsumeQueueService, StoreCheckpoint. Its least-pages flush each second is left to the kernel here; the thorough one
-// is what the checkpoint speaks of.
+// That is the thorough flush: after flushConsumeQueueThoroughInterval, and sooner if the log has grown so far that a kill now would make
+// the next start long. In between, each flushIntervalConsumeQueue, files with flushConsumeQueueLeastPages to sync are synced. While
+// nothing comes, nothing is written. RocketMQ: FlushConsumeQueueService, StoreCheckpoint.
 
-import { type Clock, errorText, type GantryError, type Logger, SeldomWarning } from '../../common/index.ts';
+import { type Clock, type GantryError, type Logger, SeldomWarning } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import type { QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
-import { saveQueueBounds } from '../recovery/queue-bounds.ts';
+import { saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
 
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
 const FLUSH_AHEAD_FILES = 3;
 const MAX_AHEAD_FILES = 7;
+/** So do so many bytes, unless flushes take more than a part of the time: with very many queues each one is dear. */
+const FLUSH_AHEAD_BYTES = 256 * 1024 * 1024;
+const REST_FACTOR = 10;
+/** Syncs at once when nothing else is to be done any more. */
+const CLOSE_LANES = 16;
 /** RocketMQ: the checkpoint is written once a second. */
 const CHECKPOINT_MS = 1000;
 
@@ -26,8 +32,9 @@ export interface DerivedFlushOptions {
   clock: Clock;
   logger: Logger;
   root: string;
-  /** How often to look whether the thorough flush is due, and how long it may be put off. */
+  /** How often to look what is to be flushed, what makes a file worth it (0: anything), and how long the thorough flush may be put off. */
   lookMs: number;
+  leastPages: number;
   thoroughMs: number;
   log: CommitLog;
   queues: QueueKinds;
@@ -45,9 +52,17 @@ export class DerivedFlush {
   readonly #seldom: SeldomWarning;
   #timers: Array<{ cancel(): void }> = [];
   #lastFlush: number;
+  /** When the last thorough flush ended, and how long it took. */
+  #ended: number;
+  #tookMs = 0;
+  /** What dispatch and index had when the last one began. */
+  #covered = -1;
+  #coveredIndex = -1;
   #flushing = false;
   readonly #whenIdle: Array<() => void> = [];
   #closed = false;
+  /** Cuts of the log so far: what a flush has sampled before one is not true any more. */
+  #cuts = 0;
   /** The values that were written last, as text. */
   #written = '';
   /** logicsPhysicalOffset as it stands on disk: all units up to that record are durable. */
@@ -57,17 +72,13 @@ export class DerivedFlush {
     this.#options = options;
     this.#seldom = new SeldomWarning(options.clock, options.logger);
     this.#lastFlush = options.clock.monotonic();
+    this.#ended = this.#lastFlush;
     this.#vouched = options.vouched;
   }
 
   start(): void {
-    const { clock, lookMs, thoroughMs } = this.#options;
-    this.#timers = [
-      clock.every(lookMs, () => {
-        if (clock.monotonic() - this.#lastFlush >= thoroughMs) this.flush();
-      }),
-      clock.every(CHECKPOINT_MS, () => this.#writeCheckpoint()),
-    ];
+    const { clock, lookMs } = this.#options;
+    this.#timers = [clock.every(lookMs, () => this.#look()), clock.every(CHECKPOINT_MS, () => this.#writeCheckpoint())];
   }
 
   stop(): void {
@@ -75,29 +86,67 @@ export class DerivedFlush {
     for (const timer of this.#timers) timer.cancel();
   }
 
+  #look(): void {
+    const { clock, queues, leastPages, thoroughMs } = this.#options;
+    if (this.#flushing || this.#isCovered()) return;
+    if (leastPages === 0 || clock.monotonic() - this.#lastFlush >= thoroughMs) return this.flush();
+    this.#flushing = true;
+    queues.syncPages(leastPages, (error) => {
+      this.#notFlushing();
+      if (error !== undefined && !this.#closed) this.#warnOf(error);
+    });
+  }
+
+  /** Nothing has come since the last thorough flush. */
+  #isCovered(): boolean {
+    const { dispatcher, queues } = this.#options;
+    return dispatcher.dispatched === this.#covered && dispatcher.indexed === this.#coveredIndex && queues.isDurable;
+  }
+
+  #notFlushing(): void {
+    this.#flushing = false;
+    for (const fn of this.#whenIdle.splice(0)) fn();
+  }
+
+  #warnOf(error: GantryError): void {
+    this.#seldom.warn('queues', `the derived files cannot be made durable (${error.message}); tried again`);
+  }
+
   /** The thorough flush. What is put meanwhile is not covered; a failure is warned of and tried again next time. */
   flush(done: (error: GantryError | undefined) => void = () => {}): void {
     if (this.#flushing) return done(undefined);
-    const { clock, queues, index, log, dispatcher } = this.#options;
+    const { fs, root, clock, queues, index, log, dispatcher } = this.#options;
     this.#flushing = true;
-    this.#lastFlush = clock.monotonic();
-    const { lastStoreTimestamp, lastPhysicalOffset, dispatched } = dispatcher;
+    const started = clock.monotonic();
+    this.#lastFlush = started;
+    const cuts = this.#cuts;
+    const { lastStoreTimestamp, lastPhysicalOffset, dispatched, indexed } = dispatcher;
     const finish = (error: GantryError | undefined): void => {
-      this.#flushing = false;
-      for (const fn of this.#whenIdle.splice(0)) fn();
-      if (this.#closed) return done(error);
+      this.#ended = clock.monotonic();
+      this.#tookMs = this.#ended - started;
+      this.#notFlushing();
+      if (this.#closed || cuts !== this.#cuts) return done(error);
       if (error !== undefined) {
-        this.#seldom.warn('queues', `the derived files cannot be made durable (${error.message}); tried again`);
+        this.#warnOf(error);
         return done(error);
       }
+      this.#covered = dispatched;
+      this.#coveredIndex = indexed;
       this.#publish(lastStoreTimestamp, lastPhysicalOffset);
-      this.#saveBounds();
       this.#writeCheckpoint(lastPhysicalOffset);
       done(undefined);
     };
+    const saveBounds = (error: GantryError | undefined): void => {
+      if (error !== undefined || this.#closed || cuts !== this.#cuts) return finish(error);
+      saveQueueBoundsLater(fs, clock, root, lastPhysicalOffset, queues.all(), (boundsError) => {
+        if (boundsError !== undefined && !this.#closed)
+          this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${boundsError.message})`);
+        finish(undefined);
+      });
+    };
     queues.flush((error) => {
       if (error !== undefined) return finish(error);
-      const syncLog = (): void => log.syncTo(dispatched, finish);
+      const syncLog = (): void => log.syncTo(dispatched, saveBounds);
       // Units of records that may not survive themselves are not vouched for. An index that fails is not what the checkpoint speaks of.
       if (index === undefined) syncLog();
       else index.flush(syncLog);
@@ -105,11 +154,16 @@ export class DerivedFlush {
   }
 
   /**
-   * Called when the log has grown: keeps what the checkpoint vouches for within a few CommitLog files of the log's end. RocketMQ scans
-   * at most ten files at a start (`commitLogRecoverMaxNum`); a Java broker must find all messages after a kill of this one, too.
+   * Called when the log has grown: keeps what the checkpoint vouches for close behind the log's end, so that a start after a kill has
+   * little to catch up. RocketMQ scans at most ten files at a start (`commitLogRecoverMaxNum`); a Java broker must find all messages
+   * after a kill of this one, too.
    */
   logGrew(): void {
-    if (this.#filesAhead(this.#options.log.wrote) >= FLUSH_AHEAD_FILES) this.flush();
+    if (this.#flushing) return;
+    const { clock, log, dispatcher } = this.#options;
+    if (this.#filesAhead(log.wrote) >= FLUSH_AHEAD_FILES) return this.flush();
+    if (dispatcher.dispatched - Math.max(this.#vouched, log.minimum) < FLUSH_AHEAD_BYTES) return;
+    if (clock.monotonic() - this.#ended >= REST_FACTOR * this.#tookMs) this.flush();
   }
 
   /** Whether the log may go on into the file that begins at `base` (see `logGrew`). */
@@ -122,10 +176,24 @@ export class DerivedFlush {
     return Math.floor(offset / fileSize) - Math.floor(Math.max(this.#vouched, minimum) / fileSize);
   }
 
+  /** The log now ends at `end`: what is appended from there on is not durable because the bytes before were. @throws GantryError IO, DISK_FULL. */
+  async logCutTo(end: number): Promise<void> {
+    const { checkpoint } = this.#options;
+    this.#cuts++;
+    this.#covered = -1;
+    this.#vouched = Math.min(this.#vouched, end);
+    if (checkpoint.logicsPhysicalOffset <= end) return;
+    checkpoint.logicsPhysicalOffset = end;
+    await new Promise<void>((resolve, reject) => {
+      checkpoint.takeBack((error) => (error === undefined ? resolve() : reject(error)));
+    });
+  }
+
   /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's. @throws GantryError IO, DISK_FULL. */
   async close(physicMsgTimestamp: number): Promise<void> {
     const { queues, index, checkpoint, fs, root, dispatcher } = this.#options;
     this.stop();
+    queues.syncLanes = CLOSE_LANES;
     // Two flushes at once would each take the other's files for synced.
     if (this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     const failure = await new Promise<GantryError | undefined>((resolve) => queues.flush(resolve));
@@ -141,15 +209,6 @@ export class DerivedFlush {
     if (time <= 0) return;
     this.#options.checkpoint.logicsMsgTimestamp = time;
     this.#options.checkpoint.logicsPhysicalOffset = offset;
-  }
-
-  #saveBounds(): void {
-    const { fs, root, checkpoint, queues } = this.#options;
-    try {
-      saveQueueBounds(fs, root, checkpoint, queues.all());
-    } catch (error) {
-      this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${errorText(error)})`);
-    }
   }
 
   /** Writes the checkpoint if it has changed. `vouched` is its logicsPhysicalOffset, once it is written. */

@@ -98,6 +98,7 @@ export class IndexWriter {
   #afterCreation: Array<() => void> = [];
   #steps: Step[] = [];
   #busy = false;
+  #draining = false;
   #retry: Timer | undefined;
   #troubled = false;
   /** True: a failing step is a fault at once, for nobody will be there to try again. */
@@ -277,25 +278,37 @@ export class IndexWriter {
     });
   }
 
+  /** Runs steps until one waits for the disk. A loop: thousands may end on the spot, one after the other. */
   #run(): void {
-    const step = this.#steps[0];
-    if (step === undefined) {
-      this.#whenIdle?.();
-      this.#whenIdle = undefined;
-      return;
-    }
-    this.#busy = true;
-    step((error) => {
-      this.#busy = false;
-      if (error !== undefined && this.fault === undefined) {
-        if (!this.#lastTry) return this.#tryAgain(error);
-        this.fault = error;
-        this.#creationSettled();
+    if (this.#draining) return;
+    this.#draining = true;
+    try {
+      while (!this.#busy && this.#retry === undefined) {
+        const step = this.#steps[0];
+        if (step === undefined) {
+          const done = this.#whenIdle;
+          this.#whenIdle = undefined;
+          done?.();
+          return;
+        }
+        this.#busy = true;
+        step((error) => this.#stepEnded(error));
       }
-      if (error === undefined) this.#troubled = false;
-      this.#steps.shift();
-      this.#run();
-    });
+    } finally {
+      this.#draining = false;
+    }
+  }
+
+  #stepEnded(error: GantryError | undefined): void {
+    this.#busy = false;
+    if (error !== undefined && this.fault === undefined) {
+      if (!this.#lastTry) return this.#tryAgain(error);
+      this.fault = error;
+      this.#creationSettled();
+    }
+    if (error === undefined) this.#troubled = false;
+    this.#steps.shift();
+    this.#run();
   }
 
   #tryAgain(error: GantryError): void {

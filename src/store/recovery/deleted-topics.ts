@@ -50,7 +50,21 @@ export class DeletedTopics {
   add(topics: Iterable<string>, end: number, logMinimum: number): void {
     const ends = new Map([...this.#ends].filter(([, other]) => other > logMinimum));
     for (const topic of topics) ends.set(topic, end);
-    this.#save(ends);
+    try {
+      this.#save(ends);
+    } catch (error) {
+      this.#putBack();
+      throw error;
+    }
+  }
+
+  /** A save that failed may have come as far as the rename, and what goes on as before must not be found deleted by the next start. */
+  #putBack(): void {
+    try {
+      this.#save(this.#ends);
+    } catch {
+      // Then it is as the caller was told: the disk may have it.
+    }
   }
 
   /** The log was cut: what will be appended from `logEnd` on is of the present life. @throws GantryError IO, DISK_FULL. */

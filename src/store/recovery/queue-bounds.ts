@@ -1,20 +1,80 @@
 // Our own record of how far each ConsumeQueue was known to be durable: `<root>/gantry/queue-bounds.json`. A queue that is found
 // shorter at a start has lost files or pages, and dispatch begins again where it really ends; RocketMQ trusts the other queues and
-// never rebuilds it. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
+// never rebuilds it. It also says enough of a queue for a start to take it as it was, so that thousands of queues cost a look at their
+// folders and not at their files. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
 // ignored. A bound that is too high costs a scan and nothing else.
 
-import { errorText, type Logger } from '../../common/index.ts';
-import { type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
+import { type Clock, errorText, GantryError, type Logger } from '../../common/index.ts';
+import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { AnyQueue } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
+/** Queues whose bounds become text before the loop gets a turn. */
+const SLICE = 2000;
+
 interface Saved {
-  version: 1;
+  version: 2;
   /** The checkpoint's logicsPhysicalOffset that was published right after. */
   logicsPhysicalOffset: number;
-  /** topic -> queueId -> queue offset below which every unit is durable. */
-  queues: Record<string, Record<string, number>>;
+  queues: Record<string, Record<string, SavedBound>>;
+}
+
+/** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
+type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
+
+/** What was saved of one queue. */
+export interface QueueBound {
+  /** Ordinal below which every unit was durable. */
+  bound: number;
+  /** End of the record of the unit before, -1 if that was not known. */
+  physicalEnd: number;
+  minOffset: number;
+  /** Place of the record at `minOffset`, -1 if that was not known. */
+  minPhysicalOffset: number;
+}
+
+/** What the saved record says. */
+export interface QueueBounds {
+  /** False: there is none, or it belongs to another checkpoint. Otherwise every unit of a record below logicsPhysicalOffset was durable. */
+  known: boolean;
+  /** topic -> queueId; without topics that were deleted since. */
+  queues: Map<string, Map<number, QueueBound>>;
+}
+
+function* pieces(logicsPhysicalOffset: number, queues: Iterable<AnyQueue>): Generator<string> {
+  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},"queues":{`;
+  // The queues of a topic come one behind the other.
+  let topic: string | undefined;
+  for (const queue of queues) {
+    if (queue.synced === 0) continue;
+    const bound = `"${queue.queueId}":[${queue.synced},${physicalEndOf(queue)},${queue.minOffset},${minPhysicalOffsetOf(queue)}]`;
+    if (queue.topic === topic) yield `,${bound}`;
+    else yield `${topic === undefined ? '' : '},'}${JSON.stringify(queue.topic)}:{${bound}`;
+    topic = queue.topic;
+  }
+  yield topic === undefined ? '}}' : '}}}';
+}
+
+function physicalEndOf(queue: AnyQueue): number {
+  if (queue.synced === queue.maxOffset) return queue.maxPhysicalEnd;
+  if (!(queue instanceof ConsumeQueue)) return -1;
+  const { synced, tailView } = queue;
+  if (synced <= queue.tailStart) return -1;
+  const at = queue.tailAt(synced - 1);
+  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at) + unitSize(tailView, at);
+}
+
+function minPhysicalOffsetOf(queue: AnyQueue): number {
+  if (!(queue instanceof ConsumeQueue)) return -1;
+  const { minOffset, minPhysicalOffset, tailView } = queue;
+  if (minPhysicalOffset >= 0 || minOffset >= queue.maxOffset || !queue.inTail(minOffset)) return minPhysicalOffset;
+  const at = queue.tailAt(minOffset);
+  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at);
+}
+
+function pathOf(root: string): string {
+  return `${root}/gantry/queue-bounds.json`;
 }
 
 /** Saves the durable end of every queue, durably; to be called before the checkpoint with these values is written. @throws GantryError IO, DISK_FULL. */
@@ -24,45 +84,91 @@ export function saveQueueBounds(
   checkpoint: StoreCheckpoint,
   queues: Iterable<AnyQueue>,
 ): void {
-  // Maps, and fromEntries: a topic may be called `__proto__`.
-  const topics = new Map<string, Array<[queueId: string, bound: number]>>();
-  for (const queue of queues) {
-    if (queue.synced === 0) continue;
-    const bounds = topics.get(queue.topic);
-    if (bounds === undefined) topics.set(queue.topic, [[String(queue.queueId), queue.synced]]);
-    else bounds.push([String(queue.queueId), queue.synced]);
-  }
-  const saved: Saved = {
-    version: 1,
-    logicsPhysicalOffset: checkpoint.logicsPhysicalOffset,
-    queues: Object.fromEntries([...topics].map(([topic, bounds]) => [topic, Object.fromEntries(bounds)])),
-  };
-  saveDurably(fs, `${root}/gantry/queue-bounds.json`, JSON.stringify(saved));
+  saveDurably(fs, pathOf(root), [...pieces(checkpoint.logicsPhysicalOffset, queues)].join(''));
 }
 
-/** The saved bounds, if they belong to this checkpoint, without those of topics that were deleted since; an unreadable file counts as none. */
+/** As `saveQueueBounds`, in slices, with all that waits for the disk off the loop. `logicsPhysicalOffset` is what will be published. */
+export function saveQueueBoundsLater(
+  fs: FileSystem,
+  clock: Clock,
+  root: string,
+  logicsPhysicalOffset: number,
+  queues: Iterable<AnyQueue>,
+  done: Done,
+): void {
+  const path = pathOf(root);
+  const fresh = `${path}.tmp`;
+  const source = pieces(logicsPhysicalOffset, queues);
+  const texts: string[] = [];
+  let file: FileHandle | undefined;
+  const end: Done = (error) => {
+    file?.close();
+    file = undefined;
+    if (error !== undefined) return done(error);
+    attempt(() => {
+      if (fs.stat(path) !== undefined) fs.rename(path, `${path}.bak`);
+      fs.rename(fresh, path);
+      fs.syncDirectoryLater(`${root}/gantry`, done);
+    });
+  };
+  const attempt = (step: () => void): void => {
+    try {
+      step();
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      if (file !== undefined) end(error);
+      else done(error);
+    }
+  };
+  const collect = (): void => {
+    for (let i = 0; i < SLICE; i++) {
+      const next = source.next();
+      if (next.done) return attempt(write);
+      texts.push(next.value);
+    }
+    clock.soon(collect);
+  };
+  const write = (): void => {
+    const bytes = Buffer.from(texts.join(''), 'utf8');
+    file = fs.open(fresh, 'create');
+    file.truncateSync(0);
+    file.write(bytes, 0, bytes.length, 0, (error) => {
+      if (error !== undefined) return end(error);
+      attempt(() => file!.sync(end));
+    });
+  };
+  collect();
+}
+
+/** The saved bounds; an unreadable file counts as none. */
 export function loadQueueBounds(input: {
   fs: FileSystem;
   root: string;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
   logger: Logger;
-}): Array<{ topic: string; queueId: number; bound: number }> {
+}): QueueBounds {
   const { fs, root, checkpoint, deleted, logger } = input;
-  const path = `${root}/gantry/queue-bounds.json`;
-  const bounds: Array<{ topic: string; queueId: number; bound: number }> = [];
+  const path = pathOf(root);
+  const none = (): QueueBounds => ({ known: false, queues: new Map() });
+  const bounds: QueueBounds = { known: true, queues: new Map() };
   try {
     const bytes = readWhole(fs, path);
-    if (bytes === undefined) return [];
+    if (bytes === undefined) return none();
     const saved = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
     // A checkpoint that has moved on was written by another broker.
-    if (saved.version !== 1 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return [];
+    if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
     for (const [topic, queues] of Object.entries(saved.queues)) {
       if (deleted.endOf(topic) > saved.logicsPhysicalOffset) continue;
-      for (const [queueId, bound] of Object.entries(queues)) bounds.push({ topic, queueId: Number(queueId), bound });
+      const ofTopic = new Map<number, QueueBound>();
+      for (const [queueId, [bound, physicalEnd, minOffset, minPhysicalOffset]] of Object.entries(queues)) {
+        ofTopic.set(Number(queueId), { bound, physicalEnd, minOffset, minPhysicalOffset });
+      }
+      bounds.queues.set(topic, ofTopic);
     }
   } catch (error) {
     logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the log alone`);
+    return none();
   }
   return bounds;
 }

@@ -12,43 +12,122 @@ import {
   unitOffset,
   unitSize,
 } from '../consume-queue/index.ts';
+import type { QueueBounds } from './queue-bounds.ts';
 
 const STEP_UNITS = 3200;
+/** Units read at first, where a queue is known to end within them: a page and a little. */
+const FEW_UNITS = 204;
+/** Bytes of units below the queues' known ends that a start looks at, over all queues: their newest ones. */
+const LOOK_BYTES = 64 * 1024 * 1024;
+const ZEROS = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
 
-/**
- * Sets a queue's end from its files: the first unit that is none ends it. Looks at the last file, and after an unclean stop at the
- * last three, since pages reach a disk out of order. What lies behind the end is cut, so that it cannot come back.
- */
-export function recoverQueueEnd(store: ConsumeQueueStore, queue: ConsumeQueue, clean: boolean): void {
-  const files = queue.files;
-  if (files.length === 0) return;
-  const unitsPerFile = store.unitsPerFile;
-  const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
-  const view = new DataView(step.buffer);
-  const start = files[Math.max(0, files.length - (clean ? 1 : 3))]!.base / CQ_UNIT_BYTES;
-  const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
-  // For the reads below, everything in the files counts as written.
-  queue.resetTo(limit, -1);
-  let end = start;
-  let dirty = false;
-  scan: while (end < limit) {
-    const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
-    if (got === 0) break;
-    for (let i = 0; i < got; i++) {
-      if (isUnit(view, i * CQ_UNIT_BYTES)) {
-        end++;
-        continue;
+export interface QueueEndsOptions {
+  clean: boolean;
+  bounds: QueueBounds;
+  /** Queues that the store has. */
+  count: number;
+  /** With more queues than this, those whose bounds can be believed are taken as they were saved. */
+  mostLookedAt: number;
+  /** Whether what the last process wrote is all there: it stopped in order, or only the process was killed and not the machine. */
+  nothingLost: boolean;
+}
+
+/** Finds the queues' ends, one after the other, with one buffer for all. */
+export class QueueEnds {
+  readonly #store: ConsumeQueueStore;
+  readonly #clean: boolean;
+  readonly #bounds: QueueBounds;
+  readonly #lazily: boolean;
+  /** Units below a known end that are looked at. */
+  readonly #look: number;
+  readonly #step = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
+  readonly #view = new DataView(this.#step.buffer, this.#step.byteOffset);
+
+  constructor(store: ConsumeQueueStore, { clean, bounds, count, mostLookedAt, nothingLost }: QueueEndsOptions) {
+    this.#store = store;
+    this.#clean = clean;
+    this.#bounds = bounds;
+    this.#lazily = nothingLost && count > mostLookedAt;
+    this.#look = Math.max(1, Math.floor(LOOK_BYTES / CQ_UNIT_BYTES / Math.max(1, count)));
+  }
+
+  /**
+   * Sets a queue's end from its files: the first unit that is none ends it. Where a bound says how far the units were durable, looks
+   * at the newest ones below it and at all behind it; otherwise, or if they are not there, at the last file, and after an unclean
+   * stop at the last three, since pages reach a disk out of order. What lies behind the end is cut, so that it cannot come back.
+   *
+   * With very many queues nothing is read where a bound can be believed. Units behind the bound belong to records that are
+   * dispatched again.
+   */
+  find(queue: ConsumeQueue): void {
+    const files = queue.files;
+    queue.namesInDoubt = !this.#clean;
+    if (files.length === 0) return;
+    const first = files[0]!.base / CQ_UNIT_BYTES;
+    const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
+    const saved = this.#bounds.queues.get(queue.topic)?.get(queue.queueId);
+    const bound = saved?.bound ?? 0;
+    if (this.#lazily && saved !== undefined && saved.physicalEnd >= 0) {
+      const fits = saved.minOffset >= first && bound > files.at(-1)!.base / CQ_UNIT_BYTES && bound <= limit;
+      if (fits) {
+        queue.resetTo(bound, saved.physicalEnd);
+        queue.minOffset = saved.minOffset;
+        queue.minPhysicalOffset = saved.minPhysicalOffset;
+        queue.unseen = true;
+        return;
       }
-      dirty = holdsBytes(step, i * CQ_UNIT_BYTES, got * CQ_UNIT_BYTES);
-      break scan;
     }
+    const doubtful = files[Math.max(0, files.length - (this.#clean ? 1 : 3))]!.base / CQ_UNIT_BYTES;
+    // For the reads below, everything in the files counts as written.
+    queue.resetTo(limit, -1);
+    queue.minOffset = first;
+    const from = Math.max(doubtful, first, bound - this.#look);
+    if (bound <= from || bound > limit || !this.#scan(queue, first, from, bound)) this.#scan(queue, first, doubtful, 0);
   }
-  if (!dirty && !clean && end < limit && end % unitsPerFile !== 0) dirty = laterUnits(store, queue, end, step);
-  const physicalEnd = lastPhysicalEnd(store, queue, end);
-  if (dirty || files.length > Math.floor((end - files[0]!.base / CQ_UNIT_BYTES) / unitsPerFile) + 1) {
-    store.cut(queue, end, physicalEnd);
+
+  /** Scans from `from` on; false, with nothing done, if the queue turns out to end below `bound`. */
+  #scan(queue: ConsumeQueue, first: number, from: number, bound: number): boolean {
+    const store = this.#store;
+    const limit = queue.maxOffset;
+    const step = this.#step;
+    const view = this.#view;
+    let end = from;
+    let dirty = false;
+    let physicalEnd = -1;
+    let count = bound > 0 && this.#clean ? Math.min(STEP_UNITS, bound - from + FEW_UNITS) : STEP_UNITS;
+    scan: while (end < limit) {
+      const got = store.readUnitsSync(queue, end, count, step);
+      if (got === 0) break;
+      if (end === first) queue.minPhysicalOffset = placeOf(view);
+      for (let at = 0; at < got * CQ_UNIT_BYTES; at += CQ_UNIT_BYTES) {
+        if (!isUnit(view, at)) {
+          dirty = holdsBytes(step, at, got * CQ_UNIT_BYTES);
+          break scan;
+        }
+        if (unitSize(view, at) !== FILLER_SIZE) physicalEnd = unitOffset(view, at) + unitSize(view, at);
+        end++;
+      }
+      count = STEP_UNITS;
+    }
+    if (end < bound) return false;
+    if (!dirty && !this.#clean && end < limit && end % store.unitsPerFile !== 0) {
+      const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
+      dirty = holdsBytes(step, 0, got * CQ_UNIT_BYTES);
+    }
+    if (physicalEnd < 0) physicalEnd = lastPhysicalEnd(store, queue, end);
+    if (end > first && from > first && store.readUnitsSync(queue, first, 1, step) === 1)
+      queue.minPhysicalOffset = placeOf(view);
+    if (dirty || queue.files.length > Math.floor((end - first) / store.unitsPerFile) + 1) {
+      store.cut(queue, end, physicalEnd);
+    }
+    queue.resetTo(end, physicalEnd);
+    return true;
   }
-  queue.resetTo(end, physicalEnd);
+}
+
+/** Where the record of the unit at the view's start lies; -1 for one without a record. */
+function placeOf(view: DataView): number {
+  return isUnit(view, 0) && unitSize(view, 0) !== FILLER_SIZE ? unitOffset(view, 0) : -1;
 }
 
 /**
@@ -127,6 +206,8 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
   };
   let low = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
   let high = queue.maxOffset;
+  const placeIsKnown = queue.minPhysicalOffset >= logMinimum || (queue.unseen && logMinimum === 0);
+  if (placeIsKnown && high > queue.minOffset && queue.minOffset >= low) return;
   if (high > low && readableFrom(low) >= 0) high = low;
   // Physical offsets rise with the ordinal, and a filler counts as the unit behind it: a binary search.
   while (low < high) {
@@ -136,6 +217,7 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
   }
   const first = readableFrom(low);
   queue.minOffset = first < 0 ? queue.maxOffset : first;
+  queue.minPhysicalOffset = -1;
 }
 
 /** End of the record of the last unit before `end` that is no filler; -1 if there is none. */
@@ -150,12 +232,6 @@ function lastPhysicalEnd(store: ConsumeQueueStore, queue: ConsumeQueue, end: num
   return -1;
 }
 
-function laterUnits(store: ConsumeQueueStore, queue: ConsumeQueue, end: number, step: Uint8Array): boolean {
-  const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
-  return holdsBytes(step, 0, got * CQ_UNIT_BYTES);
-}
-
 function holdsBytes(bytes: Uint8Array, start: number, end: number): boolean {
-  for (let i = start; i < end; i++) if (bytes[i] !== 0) return true;
-  return false;
+  return !ZEROS.subarray(0, end - start).equals(bytes.subarray(start, end));
 }

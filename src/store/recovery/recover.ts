@@ -8,9 +8,9 @@
 // RocketMQ: DefaultMessageStore#recover. It looks back at most commitLogRecoverMaxNum files and leaves older messages without a
 // queue; we go back as far as something is missing.
 
-import type { Clock, Logger } from '../../common/index.ts';
+import { type Clock, type Logger, peekI64, viewOf } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
-import { Verify } from '../../message/index.ts';
+import { MAGIC_V1, MAGIC_V2, PHYSICAL_OFFSET_AT, Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import { type AnyQueue, ConsumeQueue, type QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -18,12 +18,15 @@ import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
-import { type Aside, keepAside } from './keep-aside.ts';
-import { loadQueueBounds } from './queue-bounds.ts';
+import { keepAside } from './keep-aside.ts';
+import type { QueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
+import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
 
 const PROGRESS_EVERY_MS = 1000;
+/** Bytes scanned before the loop gets a turn: what the index has collected goes to the disk meanwhile. */
+const SLICE_BYTES = 16 * 1024 * 1024;
 
 export interface RecoverInput {
   fs: FileSystem;
@@ -40,100 +43,66 @@ export interface RecoverInput {
   lost: ReadonlyArray<{ queue: AnyQueue; position: number }>;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
+  bounds: QueueBounds;
   index: IndexService | undefined;
   dispatcher: Dispatcher;
   /** Whether the last run ended with a clean stop (no `abort`). */
   clean: boolean;
+  /** Monotonic time at which loading began, and how long it took to find the queues' ends and to open the index. */
+  started: number;
+  queuesMs: number;
+  indexMs: number;
 }
 
-/** What a start found and did; the report of recovery. */
-export interface RecoveryReport {
-  clean: boolean;
-  /** Where the scan began and where the log ends. */
-  scannedFrom: number;
-  end: number;
-  scannedBytes: number;
-  records: number;
-  /** Why the scan began where it did. */
+/** Where a start begins to look, and why. */
+interface Start {
+  /** Records from here on are dispatched. */
+  dispatchFrom: number;
+  /** Bytes from here on are looked at: the start of the file that holds `dispatchFrom`, or that place itself. */
+  scanFrom: number;
+  /** Index of the file with `scanFrom`. */
+  first: number;
   reason: string;
-  /** What was wrong at the end of the log, and where its bytes are now. */
-  damage: string | undefined;
-  aside: Aside | undefined;
-  /** Start of the last sound record, -1 if there is none. */
-  lastRecord: number;
-  tookMs: number;
 }
 
 export async function recover(input: RecoverInput): Promise<RecoveryReport> {
-  const { fs, clock, logger, config, files, kinds, index, dispatcher, clean } = input;
+  const { fs, clock, logger, files, kinds, index, dispatcher, clean } = input;
   const queues = kinds.plain;
-  const started = clock.monotonic();
-  if (files.length === 0) return recoverEmpty(input, started);
+  if (files.length === 0) return recoverEmpty(input);
 
-  const start = chooseStart(input);
-  let first = files.indexOf(segmentAt(files, start.offset) ?? files.at(-1)!);
-  const verify = !config.checkCRCOnRecover
-    ? Verify.STRUCTURE
-    : config.forceVerifyPropCRC
-      ? Verify.PROPERTY_CRC
-      : Verify.BODY_CRC;
-  const indexFrom = index?.durableOffset ?? 0;
-  let told = started;
-  let gap: AnyQueue | undefined;
-  const scanFrom = (from: number): ScanResult => {
-    gap = undefined;
-    dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
-      if (clean) queue.rebuilt = true;
-      else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset);
-      else kinds.batch.rebuildFrom(queue, physicalOffset);
-      if (ordinal > queue.maxOffset) gap ??= queue;
-    };
-    dispatcher.onSetAside = (record) => {
-      if (clean) return;
-      dropUnitOf(queues, record);
-      for (const queue of kinds.batch.all()) {
-        if (queue.queueId === record.queueId) kinds.batch.rebuildFrom(queue, record.physicalOffset);
-      }
-    };
-    const total = files.at(-1)!.end - files[from]!.base;
-    return scanLog(
-      files,
-      from,
-      verify,
-      !clean,
-      (bytes, record) => dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom),
-      (scanned) => {
-        while (kinds.sweep());
-        if (clock.monotonic() - told < PROGRESS_EVERY_MS) return;
-        told = clock.monotonic();
-        logger.info(`recovering: ${mib(scanned)} of at most ${mib(total)} scanned (${start.reason})`);
-      },
-    );
-  };
-  let scan = scanFrom(first);
-  if (gap !== undefined && first > 0) {
+  let start = chooseStart(input);
+  const report = emptyReport(clean);
+  const durable = clean ? undefined : new LogSyncs(files, start.first);
+  const scanStarted = clock.monotonic();
+  let { scan, gap } = await scanFrom(input, start, report);
+  if (gap !== undefined && start.dispatchFrom > files[0]!.base) {
     // A queue lacks units of records before the scan: no checkpoint and no bound said so, the log does.
     logger.warn(`${gap.topic} queue ${gap.queueId} lacks units: all queues are checked against the whole log`);
-    start.reason = `${gap.topic} queue ${gap.queueId} lacks units`;
+    const reason = `${gap.topic} queue ${gap.queueId} lacks units`;
     for (const queue of kinds.all()) queue.rebuilt = false;
-    first = 0;
-    scan = scanFrom(0);
+    start = { dispatchFrom: files[0]!.base, scanFrom: files[0]!.base, first: 0, reason };
+    durable?.also(0);
+    ({ scan } = await scanFrom(input, start, report));
   }
   dispatcher.onRecovered = undefined;
   dispatcher.onSetAside = undefined;
 
-  const report: RecoveryReport = {
-    clean,
-    scannedFrom: files[first]!.base,
-    end: scan.end,
-    scannedBytes: scan.scannedBytes,
-    records: scan.records,
-    reason: start.reason,
-    damage: scan.damage,
-    aside: undefined,
-    lastRecord: scan.lastRecord,
-    tookMs: 0,
+  report.scannedFrom = start.scanFrom;
+  report.dispatchedFrom = start.dispatchFrom;
+  report.end = scan.end;
+  report.scannedBytes = scan.scannedBytes;
+  report.records = scan.records;
+  report.reason = start.reason;
+  report.damage = scan.damage;
+  report.lastRecord = scan.lastRecord;
+  report.phases = {
+    queues: input.queuesMs,
+    index: input.indexMs,
+    scan: clock.monotonic() - scanStarted,
+    sync: 0,
+    cut: 0,
   };
+  const cutStarted = clock.monotonic();
   if (!clean || scan.damage !== undefined) {
     const place = segmentAt(files, scan.end) ?? files.at(-1)!;
     if (scan.damage !== undefined) {
@@ -142,34 +111,160 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
       );
     }
     report.aside = keepAside(fs, clock, logger, files, scan.end, `${input.root}/gantry/cut`);
+    await durable?.ended();
     cutSegments(fs, input.logFolder, files, scan.end);
   } else if (files.at(-1)!.base > scan.end) {
     cutSegments(fs, input.logFolder, files, scan.end);
   }
-  if (!clean) {
+  takeBackClaims(input, scan.end);
+  report.phases.cut = clock.monotonic() - cutStarted;
+  const syncStarted = clock.monotonic();
+  if (durable !== undefined) {
     // What was found is in the page cache for all that we know; from here on it counts as durable.
-    for (const file of files.slice(first)) file.handle().syncSync();
+    await durable.ended();
     fs.syncDirectory(input.logFolder);
   }
+  report.phases.sync = clock.monotonic() - syncStarted;
   const minimum = files[0]?.base ?? scan.end;
-  for (const queue of queues.all()) {
+  for (const queue of [...queues.all()]) {
+    if (queue.rebuilt) report.queuesRebuilt++;
+    // Records that were dispatched are not there any more: their units may be.
+    if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
     cutQueueToLog(queues, queue, scan.end, logger);
+    // What the log was cut of had hidden that all before is of the topic's earlier life.
+    if (queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= input.deleted.endOf(queue.topic)) {
+      queues.removeQueue(queue);
+      continue;
+    }
     recoverQueueStart(queues, queue, minimum);
     kinds.ext?.dropBelowMinimum(queues, queue);
   }
-  for (const queue of kinds.batch.all()) {
+  for (const queue of [...kinds.batch.all()]) {
+    if (queue.rebuilt) report.queuesRebuilt++;
     kinds.batch.cutToLog(queue, scan.end);
+    if (queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= input.deleted.endOf(queue.topic)) {
+      kinds.removeQueue(queue);
+      continue;
+    }
     kinds.batch.correctMinimum(queue, minimum);
   }
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
   dispatcher.livesChanged();
-  report.tookMs = clock.monotonic() - started;
+  report.tookMs = clock.monotonic() - input.started;
+  logger.info(describeRecovery(report));
   return report;
 }
 
+/** One pass over the log; `gap` is a queue that turned out to lack units of records before it. */
+async function scanFrom(
+  input: RecoverInput,
+  start: Start,
+  report: RecoveryReport,
+): Promise<{ scan: ScanResult; gap: AnyQueue | undefined }> {
+  const { clock, logger, config, files, kinds, index, dispatcher, clean } = input;
+  const queues = kinds.plain;
+  const verify = !config.checkCRCOnRecover
+    ? Verify.STRUCTURE
+    : config.forceVerifyPropCRC
+      ? Verify.PROPERTY_CRC
+      : Verify.BODY_CRC;
+  const indexFrom = index?.durableOffset ?? 0;
+  const { dispatchFrom } = start;
+  const total = files.at(-1)!.end - start.scanFrom;
+  let gap: AnyQueue | undefined;
+  let told = clock.monotonic();
+  let turnAt = SLICE_BYTES;
+  report.dispatched = 0;
+  dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
+    if (clean) queue.rebuilt = true;
+    else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset);
+    else kinds.batch.rebuildFrom(queue, physicalOffset);
+    if (ordinal > queue.maxOffset) gap ??= queue;
+  };
+  dispatcher.onSetAside = (record) => {
+    if (clean) return;
+    dropUnitOf(queues, record);
+    for (const queue of kinds.batch.all()) {
+      if (queue.queueId === record.queueId) kinds.batch.rebuildFrom(queue, record.physicalOffset);
+    }
+  };
+  const scan = await scanLog({
+    files,
+    first: start.first,
+    from: start.scanFrom,
+    verify,
+    tornTail: !clean,
+    visit: (bytes, record) => {
+      if (record.physicalOffset < dispatchFrom) return dispatcher.skipRecord(record);
+      dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom);
+      report.dispatched++;
+    },
+    progress: (scanned) => {
+      while (kinds.sweep());
+      if (clock.monotonic() - told >= PROGRESS_EVERY_MS) {
+        told = clock.monotonic();
+        const rate = scanned / Math.max(1, told - input.started) / 1000;
+        logger.info(
+          `recovering: ${mib(scanned)} of at most ${mib(total)} scanned, ${rate.toFixed(0)} MB/s (${start.reason})`,
+        );
+      }
+      if (scanned < turnAt) return undefined;
+      turnAt = scanned + SLICE_BYTES;
+      return new Promise((resolve) => clock.soon(resolve));
+    },
+  });
+  return { scan, gap };
+}
+
+/** Syncs of CommitLog files, one after the other, while the log is scanned. */
+class LogSyncs {
+  readonly #files: readonly SegmentFile[];
+  #from: number;
+  #last: Promise<void>;
+
+  constructor(files: readonly SegmentFile[], from: number) {
+    this.#files = files.slice();
+    this.#from = from;
+    this.#last = this.#chain(Promise.resolve(), files.slice(from));
+  }
+
+  /** Syncs the files from index `from` on, too. */
+  also(from: number): void {
+    this.#last = this.#chain(this.#last, this.#files.slice(from, this.#from));
+    this.#from = from;
+  }
+
+  /** @throws GantryError IO, DISK_FULL: nobody knows what the disk holds. */
+  ended(): Promise<void> {
+    return this.#last;
+  }
+
+  #chain(before: Promise<void>, files: readonly SegmentFile[]): Promise<void> {
+    let last = before;
+    for (const file of files) {
+      last = last.then(
+        () =>
+          new Promise<void>((resolve, reject) => {
+            file.handle().sync((error) => (error === undefined ? resolve() : reject(error)));
+          }),
+      );
+    }
+    // It is waited for later; until then its failure is nobody's.
+    last.catch(() => {});
+    return last;
+  }
+}
+
+/** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
+function takeBackClaims({ checkpoint }: RecoverInput, end: number): void {
+  if (checkpoint.logicsPhysicalOffset <= end) return;
+  checkpoint.logicsPhysicalOffset = end;
+  checkpoint.flush(true);
+}
+
 /** No CommitLog file at all: what is derived from it describes nothing. RocketMQ: destroys the queues, too. */
-async function recoverEmpty(input: RecoverInput, started: number): Promise<RecoveryReport> {
+async function recoverEmpty(input: RecoverInput): Promise<RecoveryReport> {
   const { kinds, index, logger, clock } = input;
   if (!kinds.all().next().done) {
     logger.warn(`${input.logFolder} has no file: the ConsumeQueues and the index describe nothing and are removed`);
@@ -177,23 +272,16 @@ async function recoverEmpty(input: RecoverInput, started: number): Promise<Recov
   }
   await index?.destroy();
   input.deleted.lowerTo(0);
-  return {
-    clean: input.clean,
-    scannedFrom: 0,
-    end: 0,
-    scannedBytes: 0,
-    records: 0,
-    reason: 'the log is empty',
-    damage: undefined,
-    aside: undefined,
-    lastRecord: -1,
-    tookMs: clock.monotonic() - started,
-  };
+  takeBackClaims(input, 0);
+  const report = emptyReport(input.clean);
+  report.reason = 'the log is empty';
+  report.tookMs = clock.monotonic() - input.started;
+  return report;
 }
 
-/** The position from which everything derived is fed again. */
-function chooseStart(input: RecoverInput): { offset: number; reason: string } {
-  const { files, kinds, checkpoint, index, clean } = input;
+/** The position from which everything derived is fed again, and where to begin to look. */
+function chooseStart(input: RecoverInput): Start {
+  const { files, kinds, checkpoint, index, bounds, clean, config } = input;
   const minimum = files[0]!.base;
   // Dispatch goes in log order: no queue has a unit beyond the highest end, whatever a checkpoint claims.
   let highest = minimum;
@@ -217,20 +305,40 @@ function chooseStart(input: RecoverInput): { offset: number; reason: string } {
       );
     }
   }
-  for (const { topic, queueId, bound } of loadQueueBounds(input)) {
-    const queue = kinds.find(topic, queueId);
-    const found = queue?.maxOffset ?? 0;
-    if (found >= bound) continue;
-    input.logger.warn(
-      `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
-    );
-    lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+  for (const [topic, ofTopic] of bounds.queues) {
+    for (const [queueId, { bound }] of ofTopic) {
+      const queue = kinds.find(topic, queueId);
+      const found = queue?.maxOffset ?? 0;
+      if (found >= bound) continue;
+      input.logger.warn(
+        `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
+      );
+      lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+    }
   }
   for (const { queue, position } of input.lost) {
     lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }
   if (index !== undefined) lower(Math.max(minimum, index.durableOffset), 'the index ends here');
-  return { offset: Math.max(minimum, offset), reason };
+  offset = Math.max(minimum, offset);
+  const file = segmentAt(files, offset) ?? files.at(-1)!;
+  const start: Start = { dispatchFrom: offset, scanFrom: file.base, first: files.indexOf(file), reason };
+  // What another broker wrote proves less: its queues are compared with the log from the start of the file on.
+  if (!bounds.known) start.dispatchFrom = file.base;
+  if (config.enableAcceleratedRecovery && !clean && bounds.known && recordBeginsAt(file, offset)) {
+    start.scanFrom = offset;
+    start.reason += ', and the log before is not looked at';
+  }
+  return start;
+}
+
+/** Whether a record stands at an offset of a file, as far as its head says so. */
+function recordBeginsAt(file: SegmentFile, offset: number): boolean {
+  const head = new Uint8Array(PHYSICAL_OFFSET_AT + 8);
+  if (file.handle().readSync(head, 0, head.length, offset - file.base) < head.length) return false;
+  const view = viewOf(head);
+  const magic = view.getInt32(4);
+  return (magic === MAGIC_V1 || magic === MAGIC_V2) && peekI64(view, PHYSICAL_OFFSET_AT) === offset;
 }
 
 /** RocketMQ: without logicsPhysicalOffset, the newest file whose first record is not younger than logicsMsgTimestamp. */

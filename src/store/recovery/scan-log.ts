@@ -1,11 +1,14 @@
 // Walks the CommitLog's files from a given file on and judges every record: the one place that decides where the log ends.
 // RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
 
-import { assert, viewOf } from '../../common/index.ts';
+import { viewOf } from '../../common/index.ts';
 import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
+/** Bytes read at once. */
 const WINDOW_BYTES = 4 * 1024 * 1024;
+/** Room in front of a window for the record that began in the one before. */
+const CARRY_BYTES = 512 * 1024;
 
 /** Where a scan ended and why. */
 export interface ScanResult {
@@ -21,102 +24,245 @@ export interface ScanResult {
   damage: string | undefined;
 }
 
+export interface ScanOptions {
+  files: readonly SegmentFile[];
+  /** Index of the file to begin with. */
+  first: number;
+  /** Physical offset in that file to begin at, where a record starts; by default its first byte. */
+  from?: number;
+  verify: Verify;
+  /**
+   * After an unclean stop: a last record with zeros in its topic or properties is no record, since no CRC covers those bytes.
+   * RocketMQ: keeps it, without its keys and tag.
+   */
+  tornTail: boolean;
+  /** Gets each sound record, in order. View and bytes are used again: it keeps nothing. */
+  visit: (bytes: Uint8Array, record: RecordView) => void;
+  /** Told after each window how many bytes were read so far; the scan goes on when the promise is fulfilled. */
+  progress?: (scannedBytes: number) => Promise<void> | undefined;
+}
+
 /**
- * Reads records from the start of `files[first]` on and hands each to `visit`. The view and bytes are reused: `visit` keeps nothing.
- * With `tornTail` (an unclean stop) a last record with zeros in its topic or properties is no record: no CRC covers those bytes.
- * RocketMQ: keeps it, without its keys and tag.
- * A record that says it lies elsewhere ends the log, too: stale bytes of an earlier writer can be sound in all else.
+ * Reads records up to the end of the log. The next window is read while this one is looked at. A record that says it lies elsewhere
+ * ends the log, too: stale bytes of an earlier writer can be sound in all else.
  */
-export function scanLog(
-  files: readonly SegmentFile[],
-  first: number,
-  verify: Verify,
-  tornTail: boolean,
-  visit: (bytes: Uint8Array, record: RecordView) => void,
-  progress: (scannedBytes: number) => void = () => {},
-): ScanResult {
-  let window = new Uint8Array(0);
-  let view = new DataView(window.buffer);
-  const record = new RecordView();
-  const result: ScanResult = {
-    end: files[first]?.base ?? 0,
-    lastRecord: -1,
-    records: 0,
-    scannedBytes: 0,
-    damage: undefined,
-  };
-  for (let f = first; f < files.length; f++) {
-    const file = files[f]!;
-    // window[0] is file byte `windowStart`; `have` bytes are in it.
-    let windowStart = 0;
-    let have = 0;
-    let at = 0;
-    const fill = (from: number, atLeast: number): void => {
-      const capacity = Math.min(file.size - from, Math.max(WINDOW_BYTES, atLeast));
-      if (window.length < capacity) {
-        window = new Uint8Array(capacity);
-        view = new DataView(window.buffer);
-      }
-      have = file.handle().readSync(window, 0, Math.min(window.length, file.size - from), from);
-      windowStart = from;
-      at = 0;
-      result.scannedBytes += have;
-      progress(result.scannedBytes);
+export async function scanLog(options: ScanOptions): Promise<ScanResult> {
+  return await new LogScan(options).run();
+}
+
+/** What makes the loop over a window stop. */
+const Pause = { SHORT: 0, FILE_ENDS: 1, LOG_ENDS: 2 } as const;
+type Pause = (typeof Pause)[keyof typeof Pause];
+
+class LogScan {
+  readonly #options: ScanOptions;
+  readonly #result: ScanResult;
+  #fileIndex: number;
+  #file: SegmentFile;
+
+  /** `#window[i]` is file byte `#origin + i`; bytes in [#at, #have) are still to be looked at. */
+  #window: Uint8Array = new Uint8Array(0);
+  #view: DataView = new DataView(this.#window.buffer);
+  #origin = 0;
+  #at = 0;
+  #have = 0;
+  /** The read that is on its way, for the file position behind the window. */
+  #ahead: Promise<number> | undefined;
+  #aheadBytes: Uint8Array = new Uint8Array(0);
+
+  #record: RecordView = new RecordView();
+  /** A record that was read and not yet visited: what stands behind it decides whether it may be torn. */
+  #pending: RecordView = new RecordView();
+  #isPending = false;
+
+  constructor(options: ScanOptions) {
+    this.#options = options;
+    this.#fileIndex = options.first;
+    this.#file = options.files[options.first]!;
+    this.#result = {
+      end: options.from ?? this.#file?.base ?? 0,
+      lastRecord: -1,
+      records: 0,
+      scannedBytes: 0,
+      damage: undefined,
     };
-    fill(0, 0);
+  }
+
+  async run(): Promise<ScanResult> {
+    const { files, progress } = this.#options;
+    let position = this.#result.end - (this.#file?.base ?? 0);
+    for (; this.#fileIndex < files.length; this.#fileIndex++, position = 0) {
+      this.#file = files[this.#fileIndex]!;
+      this.#fill(position, 0);
+      for (;;) {
+        this.#readAhead();
+        const waits = progress?.(this.#result.scannedBytes);
+        if (waits !== undefined) await waits;
+        const pause = this.#lookAtWindow();
+        if (pause === Pause.FILE_ENDS) break;
+        if (pause === Pause.LOG_ENDS || !(await this.#nextWindow())) {
+          await this.#ahead;
+          return this.#result;
+        }
+      }
+      await this.#ahead;
+      this.#ahead = undefined;
+    }
+    return this.#result;
+  }
+
+  /** Visits the records of the window, as far as they are whole. */
+  #lookAtWindow(): Pause {
+    const { verify, visit } = this.#options;
+    const { base } = this.#file;
+    const window = this.#window;
+    const view = this.#view;
+    const have = this.#have;
+    const origin = this.#origin;
+    const result = this.#result;
+    let at = this.#at;
     for (;;) {
-      const position = windowStart + at;
+      const record = this.#record;
       const outcome = readRecord(window, view, at, have, verify, record);
-      if (outcome === RecordOutcome.SHORT) {
-        const rest = file.size - position;
-        const wanted = have - at >= 8 ? view.getInt32(at) : 8;
-        if (wanted <= rest && at > 0) {
-          fill(position, wanted);
-          continue;
+      const position = origin + at;
+      if (outcome === RecordOutcome.RECORD && record.physicalOffset === base + position) {
+        const before = this.#pending;
+        if (this.#isPending) {
+          visit(window, before);
+          result.records++;
+          result.lastRecord = before.physicalOffset;
         }
-        if (wanted <= rest && have < rest) {
-          fill(position, wanted);
-          if (have > 0) continue;
-        }
-        result.end = file.base + position;
-        result.damage = rest < 8 ? undefined : `a record of ${wanted} bytes runs past the end of ${file.path}`;
-        return result;
+        this.#record = before;
+        this.#pending = record;
+        this.#isPending = true;
+        at += record.totalSize;
+        result.end = base + origin + at;
+        continue;
       }
-      if (outcome === RecordOutcome.BAD) {
-        result.end = file.base + position;
-        result.damage = record.reason === 'zeros' ? undefined : record.reason;
-        return result;
-      }
-      if (outcome === RecordOutcome.BLANK) {
-        if (record.totalSize !== file.size - position) {
-          result.end = file.base + position;
-          result.damage = `a filler of ${record.totalSize} bytes where ${file.size - position} are left`;
-          return result;
-        }
-        // RocketMQ: a filler with no file behind it is not kept; the next append begins in its place.
-        result.end = f + 1 < files.length ? file.end : file.base + position;
-        break;
-      }
-      if (record.physicalOffset !== file.base + position) {
-        result.end = file.base + position;
-        result.damage = `the record says that it lies at ${record.physicalOffset}`;
-        return result;
-      }
-      const mayBeTorn = tornTail && holdsZero(window, record) && !propertyCrcHolds(window, view, at, have);
-      if (mayBeTorn && !soundFollows(files, f, position + record.totalSize, verify)) {
-        result.end = file.base + position;
-        result.damage = 'the last record has zeros in its topic or properties: it was written in part';
-        return result;
-      }
-      visit(window, record);
-      result.records++;
-      result.lastRecord = file.base + position;
-      at += record.totalSize;
-      result.end = file.base + windowStart + at;
-      assert(at <= have, 'a record was read beyond the window');
+      this.#at = at;
+      if (this.#isPending && !this.#settlePending()) return Pause.LOG_ENDS;
+      if (outcome === RecordOutcome.SHORT) return Pause.SHORT;
+      return this.#notARecord(outcome, position);
     }
   }
-  return result;
+
+  /** Visits the record that waits, or gives it up if it was written in part. */
+  #settlePending(): boolean {
+    const { tornTail, files, verify, visit } = this.#options;
+    const record = this.#pending;
+    const result = this.#result;
+    this.#isPending = false;
+    if (tornTail && holdsZero(this.#window, record)) {
+      const start = this.#at - record.totalSize;
+      const sound =
+        propertyCrcHolds(this.#window, this.#view, start, this.#have) ||
+        soundFollows(files, this.#fileIndex, this.#origin + this.#at, verify);
+      if (!sound) {
+        result.end = record.physicalOffset;
+        result.damage = 'the last record has zeros in its topic or properties: it was written in part';
+        return false;
+      }
+    }
+    visit(this.#window, record);
+    result.records++;
+    result.lastRecord = record.physicalOffset;
+    return true;
+  }
+
+  #notARecord(outcome: RecordOutcome, position: number): Pause {
+    const { files } = this.#options;
+    const file = this.#file;
+    const record = this.#record;
+    const result = this.#result;
+    result.end = file.base + position;
+    if (outcome === RecordOutcome.BAD) {
+      result.damage = record.reason === 'zeros' ? undefined : record.reason;
+      return Pause.LOG_ENDS;
+    }
+    if (outcome === RecordOutcome.RECORD) {
+      result.damage = `the record says that it lies at ${record.physicalOffset}`;
+      return Pause.LOG_ENDS;
+    }
+    if (record.totalSize !== file.size - position) {
+      result.damage = `a filler of ${record.totalSize} bytes where ${file.size - position} are left`;
+      return Pause.LOG_ENDS;
+    }
+    // RocketMQ: a filler with no file behind it is not kept; the next append begins in its place.
+    if (this.#fileIndex + 1 < files.length) result.end = file.end;
+    return Pause.FILE_ENDS;
+  }
+
+  /** Moves on to a window that begins with the record at `#at`; false if the log ends there. */
+  async #nextWindow(): Promise<boolean> {
+    const file = this.#file;
+    const position = this.#origin + this.#at;
+    const rest = file.size - position;
+    const left = this.#have - this.#at;
+    const wanted = left >= 8 ? this.#view.getInt32(this.#at) : 8;
+    if (wanted > rest) return this.#endsAt(position, wanted, rest);
+    const ahead = this.#ahead;
+    if (ahead !== undefined && left <= CARRY_BYTES && wanted <= left + WINDOW_BYTES) {
+      const got = await ahead;
+      const bytes = this.#aheadBytes;
+      bytes.set(this.#window.subarray(this.#at, this.#have), CARRY_BYTES - left);
+      this.#aheadBytes = this.#window;
+      this.#take(bytes, position - (CARRY_BYTES - left), CARRY_BYTES - left, CARRY_BYTES + got);
+      this.#result.scannedBytes += got;
+      this.#ahead = undefined;
+    } else {
+      await ahead;
+      this.#ahead = undefined;
+      this.#fill(position, wanted);
+    }
+    return this.#have - this.#at >= wanted || this.#endsAt(position, wanted, rest);
+  }
+
+  #endsAt(position: number, wanted: number, rest: number): false {
+    this.#result.end = this.#file.base + position;
+    if (rest >= 8) this.#result.damage = `a record of ${wanted} bytes runs past the end of ${this.#file.path}`;
+    return false;
+  }
+
+  /** Reads a window from a position of the file, of at least so many bytes if there are. */
+  #fill(position: number, atLeast: number): void {
+    const file = this.#file;
+    const length = Math.min(file.size - position, Math.max(WINDOW_BYTES, atLeast));
+    let bytes = this.#window;
+    if (bytes.length < length) bytes = new Uint8Array(file.size - position > length ? CARRY_BYTES + length : length);
+    const got = file.handle().readSync(bytes, 0, length, position);
+    this.#take(bytes, position, 0, got);
+    this.#result.scannedBytes += got;
+  }
+
+  #take(bytes: Uint8Array, origin: number, at: number, have: number): void {
+    if (this.#window !== bytes) this.#view = viewOf(bytes);
+    this.#window = bytes;
+    this.#origin = origin;
+    this.#at = at;
+    this.#have = have;
+  }
+
+  /** Asks for what lies behind the window, if anything does. */
+  #readAhead(): void {
+    const file = this.#file;
+    const position = this.#origin + this.#have;
+    const length = Math.min(file.size - position, WINDOW_BYTES);
+    if (length <= 0) return;
+    if (this.#aheadBytes.length < CARRY_BYTES + WINDOW_BYTES) {
+      this.#aheadBytes = new Uint8Array(CARRY_BYTES + WINDOW_BYTES);
+    }
+    const bytes = this.#aheadBytes;
+    const handle = file.handle();
+    const ahead = new Promise<number>((resolve, reject) => {
+      handle.read(bytes, CARRY_BYTES, length, position, (error, got) => {
+        if (error === undefined) resolve(got);
+        else reject(error);
+      });
+    });
+    // It is waited for later; until then its failure is nobody's.
+    ahead.catch(() => {});
+    this.#ahead = ahead;
+  }
 }
 
 /** Whether topic or properties hold a byte 0, which no client sends and a page that never reached the disk consists of. */

@@ -77,6 +77,8 @@ export interface SegmentFolder {
   setting: string;
   /** The files can be built again from the log: what follows a gap or an unfinished file is removed instead of refused. */
   derived: boolean;
+  /** Of derived files: whether one of another length is damaged; without it, or if not, the setting is another than they were made with. */
+  isDamage?: () => boolean;
   logger: Logger;
 }
 
@@ -107,6 +109,11 @@ export function loadSegments(folder: SegmentFolder): SegmentFile[] {
     }
     if (gap && folder.derived) {
       logger.warn(`${path}: ${segmentName(previous.end)} is missing; what follows it is built again from the log`);
+      for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
+      break;
+    }
+    if (length !== size && folder.isDamage?.()) {
+      logger.warn(`${full} has ${length} bytes instead of ${size}: it and what follows is built again from the log`);
       for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
       break;
     }

@@ -1,0 +1,200 @@
+// Faults that are put into the engine on purpose, to see that the simulation notices each of them. A mutation replaces texts in the compiled
+// code, each of which must be there exactly once: production code carries no switch for it, and a mutation whose place has changed is
+// found out at once.
+
+export interface Change {
+  /** File below `src`, as compiled. */
+  file: string;
+  /** Must be in the file exactly once. */
+  find: string;
+  replace: string;
+}
+
+export interface Mutation {
+  /** What the engine does wrong. */
+  name: string;
+  changes: readonly Change[];
+}
+
+const LOG = 'store/commit-log/commit-log.js';
+const STORE = 'store/message-store.js';
+const SEGMENTS = 'store/segment/segment-directory.js';
+const SAVE = 'io/whole-file.js';
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'skip the sync',
+    changes: [
+      { file: LOG, find: 'handle.sync((error) => {', replace: '((done) => this.#clock.soon(done))((error) => {' },
+    ],
+  },
+  {
+    name: 'acknowledge before the sync',
+    changes: [{ file: STORE, find: 'flush && this.#syncFlush', replace: 'false' }],
+  },
+  {
+    name: 'acknowledge what an old mark covers after a cut of the log',
+    changes: [
+      {
+        file: STORE,
+        find: 'this.#acks.progress(this.#log.committed, this.#log.flushed);\n        this.#deleted.lowerTo(offset);',
+        replace: 'this.#deleted.lowerTo(offset);',
+      },
+    ],
+  },
+  {
+    name: 'checkpoint early: the queues are vouched for before they are synced',
+    changes: [
+      {
+        file: 'store/flush/derived-flush.js',
+        find: 'queues.flush((error) => {',
+        replace: '((done) => done(undefined))((error) => {',
+      },
+    ],
+  },
+  {
+    name: 'checkpoint early: the log is said to be durable when it is written',
+    changes: [
+      {
+        file: STORE,
+        find: 'this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
+        replace:
+          'this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
+      },
+    ],
+  },
+  {
+    name: 'checkpoint late: a cut of the log leaves its claims',
+    changes: [{ file: STORE, find: 'await this.#derived.logCutTo(offset);', replace: '' }],
+  },
+  {
+    name: 'checkpoint again: a flush claims what the log was cut of',
+    changes: [
+      {
+        file: 'store/dispatch/dispatcher.js',
+        find: 'Math.min(this.lastPhysicalOffset, offset)',
+        replace: 'this.lastPhysicalOffset',
+      },
+    ],
+  },
+  {
+    name: 'cut in memory only',
+    changes: [{ file: SEGMENTS, find: 'zeroTail(last, offset - last.base);', replace: '{}' }],
+  },
+  {
+    name: 'cut in the cache only',
+    changes: [
+      {
+        file: SEGMENTS,
+        find: 'zeroBytes(handle, position, dirtyEnd - position);\n    handle.syncSync();',
+        replace: 'zeroBytes(handle, position, dirtyEnd - position);',
+      },
+    ],
+  },
+  {
+    name: 'dispatch past the confirm offset',
+    changes: [
+      {
+        file: STORE,
+        find: 'this.#dispatcher.run(this.#log, this.#confirmed,',
+        replace: 'this.#dispatcher.run(this.#log, this.#log.committed,',
+      },
+    ],
+  },
+  {
+    name: 'confirm what is not synced',
+    changes: [
+      {
+        file: STORE,
+        find: '? this.#log.flushed : this.#log.committed',
+        replace: '? this.#log.committed : this.#log.committed',
+      },
+    ],
+  },
+  {
+    name: 'no CRC on recovery',
+    changes: [{ file: 'store/recovery/recover.js', find: '!config.checkCRCOnRecover', replace: 'true' }],
+  },
+  {
+    name: 'drop a pin: of a file that is being read',
+    changes: [
+      {
+        file: 'store/segment/read-cache.js',
+        find: 'file.pin();\n        handle.read(bytes, 0, valid, start, (error, got) => {\n            file.unpin();',
+        replace: 'handle.read(bytes, 0, valid, start, (error, got) => {',
+      },
+    ],
+  },
+  {
+    name: 'reuse a queue offset: after a start',
+    changes: [
+      {
+        file: 'store/consume-queue/consume-queue.js',
+        find: 'this.maxOffset = offset;\n        this.nextOffset = offset;',
+        replace: 'this.maxOffset = offset;\n        this.nextOffset = Math.max(0, offset - 1);',
+      },
+    ],
+  },
+  {
+    name: 'skip a queue offset: a failed write does not give it back',
+    changes: [{ file: STORE, find: 'this.#appender.takeBackOffsets();', replace: '' }],
+  },
+  {
+    name: 'persist consumer offsets without rename: whole',
+    changes: [
+      {
+        file: SAVE,
+        find: '.tmp`',
+        replace: '`',
+      },
+      { file: SAVE, find: 'if (fs.stat(path) !== undefined)', replace: 'if (false)' },
+      { file: SAVE, find: 'fs.rename(fresh, path);', replace: '' },
+    ],
+  },
+  {
+    name: 'persist consumer offsets without rename: in slices',
+    changes: [
+      { file: 'broker/config-manager.js', find: '.next`', replace: '`' },
+      { file: 'broker/config-manager.js', find: 'if (fs.stat(this.#path) !== undefined)', replace: 'if (false)' },
+      { file: 'broker/config-manager.js', find: 'fs.rename(this.#fresh, this.#path);', replace: '' },
+    ],
+  },
+  {
+    name: "forget the directory's fsync: of a table that is saved",
+    changes: [
+      {
+        file: SAVE,
+        find: 'fs.rename(fresh, path);\n    fs.syncDirectory(folder);',
+        replace: 'fs.rename(fresh, path);',
+      },
+    ],
+  },
+  {
+    name: "forget the directory's fsync: of the marker that says that the store runs",
+    changes: [{ file: 'store/load-store.js', find: 'fs.syncDirectory(root);', replace: '{}' }],
+  },
+  {
+    name: "forget the directory's fsync: of queue files",
+    changes: [
+      {
+        file: 'store/consume-queue/consume-queue-store.js',
+        find: 'this.#fs.syncDirectory(folder);',
+        replace: '{}',
+      },
+    ],
+  },
+  {
+    name: "forget the directory's fsync: of files that a killed process made",
+    changes: [
+      {
+        file: 'store/consume-queue/consume-queue-store.js',
+        find: 'if (queue.namesInDoubt)',
+        replace: 'if (false)',
+      },
+    ],
+  },
+  {
+    name: 'keep an index that is turned off as it is when the log is cut',
+    changes: [{ file: STORE, find: 'await this.#cutIdleIndex(offset);', replace: '' }],
+  },
+];
