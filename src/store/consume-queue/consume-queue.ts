@@ -13,6 +13,7 @@
 
 import { peekI64, type QueueOffset, writeI64 } from '../../common/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
+import type { Stream } from './stream-store.ts';
 
 /** Bytes of a unit. */
 export const CQ_UNIT_BYTES = 20;
@@ -66,6 +67,8 @@ export class ConsumeQueue {
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
+  /** Its ext units, if it has or had any. */
+  ext: Stream | undefined = undefined;
   /** Place in the log of the record at `minOffset`; -1 if that is not known. */
   minPhysicalOffset = -1;
   /** Ordinals below are durable. */

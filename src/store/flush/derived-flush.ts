@@ -11,7 +11,7 @@ import { type Clock, type GantryError, type Logger, SeldomWarning } from '../../
 import type { FileSystem } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from '../consume-queue/index.ts';
+import type { QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
@@ -37,7 +37,7 @@ export interface DerivedFlushOptions {
   leastPages: number;
   thoroughMs: number;
   log: CommitLog;
-  queues: ConsumeQueueStore;
+  queues: QueueKinds;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
   dispatcher: Dispatcher;

@@ -7,7 +7,7 @@
 import { type Clock, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import { type ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
 /** Queues whose bounds become text before the loop gets a turn. */
@@ -20,7 +20,7 @@ interface Saved {
   queues: Record<string, Record<string, SavedBound>>;
 }
 
-/** units, end of the last one's record, minimum, place of its record; both places are -1 if they were not known. */
+/** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
 type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
 
 /** What was saved of one queue. */
@@ -42,7 +42,7 @@ export interface QueueBounds {
   queues: Map<string, Map<number, QueueBound>>;
 }
 
-function* pieces(logicsPhysicalOffset: number, queues: Iterable<ConsumeQueue>): Generator<string> {
+function* pieces(logicsPhysicalOffset: number, queues: Iterable<AnyQueue>): Generator<string> {
   yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},"queues":{`;
   // The queues of a topic come one behind the other.
   let topic: string | undefined;
@@ -56,15 +56,17 @@ function* pieces(logicsPhysicalOffset: number, queues: Iterable<ConsumeQueue>): 
   yield topic === undefined ? '}}' : '}}}';
 }
 
-function physicalEndOf(queue: ConsumeQueue): number {
+function physicalEndOf(queue: AnyQueue): number {
+  if (queue.synced === queue.maxOffset) return queue.maxPhysicalEnd;
+  if (!(queue instanceof ConsumeQueue)) return -1;
   const { synced, tailView } = queue;
-  if (synced === queue.maxOffset) return queue.maxPhysicalEnd;
   if (synced <= queue.tailStart) return -1;
   const at = queue.tailAt(synced - 1);
   return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at) + unitSize(tailView, at);
 }
 
-function minPhysicalOffsetOf(queue: ConsumeQueue): number {
+function minPhysicalOffsetOf(queue: AnyQueue): number {
+  if (!(queue instanceof ConsumeQueue)) return -1;
   const { minOffset, minPhysicalOffset, tailView } = queue;
   if (minPhysicalOffset >= 0 || minOffset >= queue.maxOffset || !queue.inTail(minOffset)) return minPhysicalOffset;
   const at = queue.tailAt(minOffset);
@@ -80,7 +82,7 @@ export function saveQueueBounds(
   fs: FileSystem,
   root: string,
   checkpoint: StoreCheckpoint,
-  queues: Iterable<ConsumeQueue>,
+  queues: Iterable<AnyQueue>,
 ): void {
   saveDurably(fs, pathOf(root), [...pieces(checkpoint.logicsPhysicalOffset, queues)].join(''));
 }
@@ -91,7 +93,7 @@ export function saveQueueBoundsLater(
   clock: Clock,
   root: string,
   logicsPhysicalOffset: number,
-  queues: Iterable<ConsumeQueue>,
+  queues: Iterable<AnyQueue>,
   done: Done,
 ): void {
   const path = pathOf(root);
