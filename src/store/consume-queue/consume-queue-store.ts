@@ -399,6 +399,11 @@ export class ConsumeQueueStore {
     this.#open.clear();
   }
 
+  /** Queues with something to write, and files to sync. */
+  get toFlush(): number {
+    return Math.max(this.#waiting.length, this.#unsynced.size);
+  }
+
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
     return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;

@@ -19,8 +19,12 @@ import { saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
 const FLUSH_AHEAD_FILES = 3;
 const MAX_AHEAD_FILES = 7;
-/** So do so many bytes, unless flushes take more than a part of the time: with very many queues each one is dear. */
+/**
+ * So do so many bytes, and for each queue that is to be flushed so many more: to open, write and sync its file costs about what a start
+ * needs for these. Nor may flushes take more than a part of the time.
+ */
 const FLUSH_AHEAD_BYTES = 256 * 1024 * 1024;
+const FLUSH_AHEAD_BYTES_PER_QUEUE = 64 * 1024;
 const REST_FACTOR = 10;
 /** Syncs at once when nothing else is to be done any more. */
 const CLOSE_LANES = 16;
@@ -165,9 +169,10 @@ export class DerivedFlush {
    */
   logGrew(): void {
     if (this.#flushing) return;
-    const { clock, log, dispatcher } = this.#options;
+    const { clock, log, queues, dispatcher } = this.#options;
     if (this.#filesAhead(log.wrote) >= FLUSH_AHEAD_FILES) return this.flush();
-    if (dispatcher.dispatched - Math.max(this.#vouched, log.minimum) < FLUSH_AHEAD_BYTES) return;
+    const ahead = dispatcher.dispatched - Math.max(this.#vouched, log.minimum);
+    if (ahead < FLUSH_AHEAD_BYTES + queues.toFlush * FLUSH_AHEAD_BYTES_PER_QUEUE) return;
     if (clock.monotonic() - this.#ended >= REST_FACTOR * this.#tookMs) this.flush();
   }
 
