@@ -88,7 +88,12 @@ export class MemoryFileSystem implements FileSystem {
     const node = this.#find(path);
     if (node === undefined) return undefined;
     const isDirectory = node instanceof DirectoryNode;
-    return { size: isDirectory ? PAGE : node.seen.length, isDirectory, modifiedMs: node.modifiedMs, id: this.#idOf(node) };
+    return {
+      size: isDirectory ? PAGE : node.seen.length,
+      isDirectory,
+      modifiedMs: node.modifiedMs,
+      id: this.#idOf(node),
+    };
   }
 
   list(path: string): string[] {

@@ -8,10 +8,10 @@ import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, IndexService } from './index-file/index.ts';
+import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { recover } from './recovery/recover.ts';
-import { isSameBoot } from './recovery/boot.ts';
 import { QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
@@ -87,6 +87,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const loadedMs = clock.monotonic() - loadStarted;
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
+  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
   const index =
@@ -99,6 +100,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
           layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
           lastExitClean: clean,
           indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+          progress: bounds.index,
           maxPhysicalOffset: files.at(-1)?.end ?? 0,
           onSealed: (endTimestamp) => {
             checkpoint.indexMsgTimestamp = endTimestamp;
@@ -114,7 +116,6 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     makeDirectoryDurably(fs, folder);
   }
   const queuesStarted = clock.monotonic();
-  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
     clean,

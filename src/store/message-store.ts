@@ -32,8 +32,8 @@ import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import type { RecoveryReport } from './recovery/report.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
+import type { RecoveryReport } from './recovery/report.ts';
 import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
@@ -368,6 +368,8 @@ export class MessageStore {
     this.#deleted.lowerTo(offset);
     this.#dispatcher.livesChanged();
     this.#dispatcher.startAt(offset);
+    // What is put from here on waits for its own bytes, not for those that lay there before.
+    this.#acks.progress(this.#log.committed, this.#log.flushed);
     await this.#derived.logCutTo(offset);
     return true;
   }

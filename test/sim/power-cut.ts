@@ -7,7 +7,13 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
 import { type Hold, readWhole, saveDurably } from '../../src/io/index.ts';
-import { type MessageStore, PutMessageStatus, PutResult, putStatusName } from '../../src/store/index.ts';
+import {
+  type MessageStore,
+  type MessageStoreConfig,
+  PutMessageStatus,
+  PutResult,
+  putStatusName,
+} from '../../src/store/index.ts';
 import { checkClosedFiles, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
 import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, QUEUES, requestOf } from './messages.ts';
@@ -67,6 +73,8 @@ class History {
   readonly #syncFlush: boolean;
   /** Decides on deletions alone, so that all else stays as the seed has it. */
   readonly #deletions: Random | undefined;
+  /** Decides on the settings of each start. */
+  readonly #starts: Random;
   readonly #trace: (line: string) => void;
   readonly #result = new PutResult();
   readonly #logger: Logger;
@@ -85,6 +93,7 @@ class History {
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
     this.#deletions = options.deletions === false ? undefined : new SeededRandom(~seed);
+    this.#starts = new SeededRandom(seed ^ 0x2545f491);
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
@@ -167,6 +176,7 @@ class History {
     const config = smallConfig({
       flushDiskType: this.#syncFlush ? 'SYNC_FLUSH' : 'ASYNC_FLUSH',
       messageIndexEnable: true,
+      ...this.#waysOfStarting(),
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
     const store = await openStore(this.#world, config, { logger: this.#logger });
@@ -178,6 +188,16 @@ class History {
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,
     );
     this.#checkSavedOffsets();
+  }
+
+  /** Settings that decide how much a start looks at, which must make no difference. */
+  #waysOfStarting(): Partial<MessageStoreConfig> {
+    const random = this.#starts;
+    return {
+      gantryQueuesLookedAt: random.int(2) === 0 ? 0 : 1000,
+      enableAcceleratedRecovery: random.int(2) === 0,
+      flushConsumeQueueLeastPages: random.int(3),
+    };
   }
 
   async #stop(): Promise<void> {

@@ -199,10 +199,7 @@ export class ConsumeQueueStore {
   }
 
   /** Syncs files, and the folders of files that are new, a few at a time; they share the journal's writes. */
-  #syncAll(
-    files: ReadonlyArray<[SegmentFile, ConsumeQueue]>,
-    done: (error: GantryError | undefined) => void,
-  ): void {
+  #syncAll(files: ReadonlyArray<[SegmentFile, ConsumeQueue]>, done: (error: GantryError | undefined) => void): void {
     const folders = [...this.#dirtyFolders];
     this.#dirtyFolders.clear();
     let at = 0;
@@ -316,6 +313,13 @@ export class ConsumeQueueStore {
         });
       }
     }
+  }
+
+  /** Recovery: the names of a queue's files and folders may not be durable; the next flush makes them so. */
+  doubtNames(queue: ConsumeQueue): void {
+    this.#dirtyFolders.add(queue.folder);
+    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+    this.#dirtyFolders.add(this.#options.root);
   }
 
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */

@@ -14,10 +14,10 @@ import type { CommitLog } from '../commit-log/commit-log.ts';
 import type { ConsumeQueueStore } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
-import { saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
+import { dropQueueBounds, saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
 
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
-const FLUSH_AHEAD_FILES = 3;
+const FLUSH_AHEAD_FILES = 2;
 const MAX_AHEAD_FILES = 7;
 /**
  * So do so many bytes, and for each queue that is to be flushed so many more: to open, write and sync its file costs about what a start
@@ -82,10 +82,7 @@ export class DerivedFlush {
 
   start(): void {
     const { clock, lookMs } = this.#options;
-    this.#timers = [
-      clock.every(lookMs, () => this.#look()),
-      clock.every(CHECKPOINT_MS, () => this.#writeCheckpoint()),
-    ];
+    this.#timers = [clock.every(lookMs, () => this.#look()), clock.every(CHECKPOINT_MS, () => this.#writeCheckpoint())];
   }
 
   stop(): void {
@@ -107,9 +104,7 @@ export class DerivedFlush {
   /** Nothing has come since the last thorough flush. */
   #isCovered(): boolean {
     const { dispatcher, queues } = this.#options;
-    return (
-      dispatcher.dispatched === this.#covered && dispatcher.indexed === this.#coveredIndex && queues.isDurable
-    );
+    return dispatcher.dispatched === this.#covered && dispatcher.indexed === this.#coveredIndex && queues.isDurable;
   }
 
   #notFlushing(): void {
@@ -147,7 +142,8 @@ export class DerivedFlush {
     };
     const saveBounds = (error: GantryError | undefined): void => {
       if (error !== undefined || this.#closed || cuts !== this.#cuts) return finish(error);
-      saveQueueBoundsLater(fs, clock, root, lastPhysicalOffset, queues.all(), (boundsError) => {
+      const source = { logicsPhysicalOffset: lastPhysicalOffset, queues: queues.all(), index: index?.progress };
+      saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
         if (boundsError !== undefined && !this.#closed)
           this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${boundsError.message})`);
         finish(undefined);
@@ -188,11 +184,12 @@ export class DerivedFlush {
 
   /** The log now ends at `end`: what is appended from there on is not durable because the bytes before were. @throws GantryError IO, DISK_FULL. */
   async logCutTo(end: number): Promise<void> {
-    const { checkpoint } = this.#options;
+    const { fs, root, checkpoint } = this.#options;
     this.#cuts++;
     this.#covered = -1;
     this.#vouched = Math.min(this.#vouched, end);
     if (checkpoint.logicsPhysicalOffset <= end) return;
+    dropQueueBounds(fs, root);
     checkpoint.logicsPhysicalOffset = end;
     await new Promise<void>((resolve, reject) => {
       checkpoint.takeBack((error) => (error === undefined ? resolve() : reject(error)));
@@ -211,7 +208,8 @@ export class DerivedFlush {
     if (failure !== undefined) throw failure;
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
-    saveQueueBounds(fs, root, checkpoint, queues.all());
+    const { logicsPhysicalOffset } = checkpoint;
+    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress });
     checkpoint.flush(true);
   }
 

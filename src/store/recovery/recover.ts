@@ -19,7 +19,7 @@ import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import type { QueueBounds } from './queue-bounds.ts';
+import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
@@ -92,7 +92,13 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   report.reason = start.reason;
   report.damage = scan.damage;
   report.lastRecord = scan.lastRecord;
-  report.phases = { queues: input.queuesMs, index: input.indexMs, scan: clock.monotonic() - scanStarted, sync: 0, cut: 0 };
+  report.phases = {
+    queues: input.queuesMs,
+    index: input.indexMs,
+    scan: clock.monotonic() - scanStarted,
+    sync: 0,
+    cut: 0,
+  };
   const cutStarted = clock.monotonic();
   if (!clean || scan.damage !== undefined) {
     const place = segmentAt(files, scan.end) ?? files.at(-1)!;
@@ -226,8 +232,9 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ checkpoint }: RecoverInput, end: number): void {
+function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
   if (checkpoint.logicsPhysicalOffset <= end) return;
+  dropQueueBounds(fs, root);
   checkpoint.logicsPhysicalOffset = end;
   checkpoint.flush(true);
 }
@@ -282,7 +289,9 @@ function chooseStart(input: RecoverInput): Start {
       input.logger.warn(
         `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
       );
-      lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+      const lostFrom = Math.max(minimum, queue?.maxPhysicalEnd ?? minimum);
+      if (lostFrom <= offset) reason = `${topic} queue ${queueId} has lost units`;
+      offset = Math.min(offset, lostFrom);
     }
   }
   if (index !== undefined) lower(Math.max(minimum, index.durableOffset), 'the index ends here');
