@@ -206,6 +206,54 @@ describe('after a kill', () => {
   });
 });
 
+describe('a long scan', () => {
+  it('says each second how far it is', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(200, () => ({ body: 'x'.repeat(500) }));
+    small.kill();
+    small.world.watch = (operation, path) => {
+      if (operation === 'read' && path.startsWith(LOG)) small.world.stall('read', LOG, 400);
+    };
+    await small.start();
+    small.world.watch = undefined;
+    const lines = small.log.lines.filter(({ text }) => text.startsWith('recovering: '));
+    assert.ok(lines.length >= 2, JSON.stringify(small.log.lines));
+    assert.match(lines[0]!.text, /of at most .* scanned, .* MB\/s \(.*\)/);
+  });
+});
+
+describe('flushConsumeQueueLeastPages', () => {
+  /** Syncs of the queue's file within 3 s after so many messages. */
+  async function syncsAfter(messages: number, leastPages: number): Promise<number> {
+    const small = await SmallStore.create({
+      flushConsumeQueueLeastPages: leastPages,
+      mappedFileSizeConsumeQueue: 100_000,
+      mappedFileSizeCommitLog: 1_000_000,
+    });
+    await small.sendMany(messages);
+    let syncs = 0;
+    small.world.watch = (operation, path) => {
+      if (operation === 'sync' && path.includes('/consumequeue/')) syncs++;
+    };
+    for (let i = 0; i < 3; i++) {
+      await small.world.advance(1000);
+      await small.world.until(() => small.world.waiting === 0, 'what was asked for is done');
+    }
+    small.world.watch = undefined;
+    return syncs;
+  }
+
+  it('files with so many pages are synced at the next interval, others wait for the thorough one', async () => {
+    assert.equal(await syncsAfter(1000, 2), 1);
+    assert.equal(await syncsAfter(300, 2), 0);
+    assert.equal(await syncsAfter(1000, 16), 0);
+  });
+
+  it('0: whatever there is', async () => {
+    assert.equal(await syncsAfter(3, 0), 1);
+  });
+});
+
 describe('a cut below what the checkpoint vouches for', () => {
   it('takes the claim back before anything is appended there', async () => {
     const small = await SmallStore.create();
