@@ -19,7 +19,7 @@ import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import type { QueueBounds } from './queue-bounds.ts';
+import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
@@ -252,8 +252,9 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ checkpoint }: RecoverInput, end: number): void {
+function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
   if (checkpoint.logicsPhysicalOffset <= end) return;
+  dropQueueBounds(fs, root);
   checkpoint.logicsPhysicalOffset = end;
   checkpoint.flush(true);
 }
@@ -308,7 +309,9 @@ function chooseStart(input: RecoverInput): Start {
       input.logger.warn(
         `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
       );
-      lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+      const lostFrom = Math.max(minimum, queue?.maxPhysicalEnd ?? minimum);
+      if (lostFrom <= offset) reason = `${topic} queue ${queueId} has lost units`;
+      offset = Math.min(offset, lostFrom);
     }
   }
   for (const { queue, position } of input.lost) {
