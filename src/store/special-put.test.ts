@@ -103,13 +103,14 @@ test('a write that fails gives the light queues their ordinals back, and batch q
   await b.store.close();
 });
 
-test('without the settings nothing is given and nothing filled; set later, the log fills the queues', async () => {
+test('without the settings nothing is given and nothing filled; set later, a rebuild from the log fills the queues', async () => {
   const b = new Bench(NOW, { enableMultiDispatch: false });
   await b.open();
   assert.equal(await offsetsOf(b, '%LMQ%a'), '0');
   assert.equal(await offsetsOf(b, '%LMQ%a'), '1');
   assert.equal(b.store.maxOffsetInQueue('%LMQ%a', 0), 0);
   await b.store.close();
+  b.fs.removeTree(`${ROOT}/consumequeue`);
   const later = new Bench(NOW);
   Object.assign(later, { fs: b.fs });
   await later.open();
