@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { type Bench, bench, flushed, open, put, ROOT, T0 } from './index-fixture.test.support.ts';
 import { IndexLayout } from './index.ts';
+import { type Bench, bench, flushed, open, put, ROOT, T0 } from './index-fixture.test.support.ts';
 
 const T = 'TopicTest';
 
