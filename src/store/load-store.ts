@@ -4,16 +4,16 @@ import { totalmem } from 'node:os';
 import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
-import { ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
+import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
-import { IndexLayout, IndexService } from './index-file/index.ts';
+import { IndexLayout, type IndexProgress, IndexService } from './index-file/index.ts';
 import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { recover } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
-import { QueueEnds } from './recovery/recover-queues.ts';
+import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
@@ -98,9 +98,10 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
+  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
-  const openIndex = (lastExitClean: boolean): IndexService =>
+  const openIndex = (lastExitClean: boolean, progress?: IndexProgress): IndexService =>
     IndexService.open({
       fs,
       clock,
@@ -109,6 +110,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
       layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
       lastExitClean,
       indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+      progress,
       maxPhysicalOffset: files.at(-1)?.end ?? 0,
       onSealed: (endTimestamp) => {
         checkpoint.indexMsgTimestamp = endTimestamp;
@@ -118,7 +120,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
         checkpoint.takeBack(done);
       },
     });
-  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean) : undefined;
+  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean, bounds.index) : undefined;
   const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
@@ -130,7 +132,6 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   fs.syncDirectory(root);
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
-  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
     clean,
@@ -144,7 +145,11 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
     const deletedTo = deleted.endOf(queue.topic);
-    if (deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo) kinds.removeQueue(queue);
+    const isOld =
+      queue instanceof ConsumeQueue
+        ? isOfEarlierLife(queues, queue, deletedTo)
+        : deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo;
+    if (isOld) kinds.removeQueue(queue);
   }
   const dispatcher = new Dispatcher({
     clock,

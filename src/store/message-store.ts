@@ -372,17 +372,23 @@ export class MessageStore {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
-    for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
-    for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
-    await this.#index?.truncateTo(offset);
-    await this.#cutIdleIndex(offset);
-    this.#log.truncateTo(offset);
-    this.#dispatcher.startAt(offset);
-    // What is put now waits for its own bytes.
-    this.#acks.progress(this.#log.committed, this.#log.flushed);
-    this.#deleted.lowerTo(offset);
-    this.#dispatcher.livesChanged();
-    await this.#derived.logCutTo(offset);
+    const goOn = await this.#derived.pause();
+    try {
+      // First: units that are gone must not be vouched for.
+      await this.#derived.logCutTo(offset);
+      for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
+      for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
+      await this.#index?.truncateTo(offset);
+      await this.#cutIdleIndex(offset);
+      this.#log.truncateTo(offset);
+      this.#dispatcher.startAt(offset);
+      // What is put now waits for its own bytes.
+      this.#acks.progress(this.#log.committed, this.#log.flushed);
+      this.#deleted.lowerTo(offset);
+      this.#dispatcher.livesChanged();
+    } finally {
+      goOn();
+    }
     return true;
   }
 

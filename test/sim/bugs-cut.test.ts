@@ -4,9 +4,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readWhole } from '../../src/io/index.ts';
 import { PutMessageStatus, type PutResult } from '../../src/store/index.ts';
+import { removeTree } from './damage.ts';
 import { dispatched, openStore, query, ROOT, smallConfig } from './engine.ts';
 import { SmallStore } from './small-store.ts';
 import { readConsumeQueue } from './store-files.ts';
+import { PowerLost } from './world.ts';
 
 /** Cuts the log at a message, as a replica does. */
 async function cutAt(small: SmallStore, { wroteOffset }: PutResult): Promise<void> {
@@ -64,6 +66,23 @@ describe('a log that was cut', () => {
     await small.expectQueue(0, 15, 'T', 1);
   });
 
+  it('the checkpoint gives units up before they are cut, wherever the power goes', async () => {
+    for (let operations = 0; operations < 12; operations++) {
+      const small = await SmallStore.create();
+      const results = await small.sendMany(20);
+      await flushDerived(small);
+      await small.world.until(() => small.fs.stat(`${ROOT}/checkpoint`) !== undefined, 'the checkpoint is written');
+      while (await small.world.complete());
+      small.fs.powerOffAfter(operations);
+      await cutAt(small, results[5]!).catch((error) => assert.ok(error instanceof PowerLost));
+      small.powerCut();
+      const vouched = small.bytesOf(`${ROOT}/checkpoint`).readBigInt64BE(40);
+      const units = readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length;
+      const claimed = results.filter(({ wroteOffset }) => wroteOffset < vouched).length;
+      assert.ok(units >= claimed, `${units} units, ${claimed} are vouched for, ${operations} operations`);
+    }
+  });
+
   it('units that a start has put again are cut on the disk, too', async () => {
     const small = await SmallStore.create();
     const results = await small.sendMany(10);
@@ -112,6 +131,8 @@ describe('a log that was cut', () => {
     await flushDerived(small);
     await small.world.settle(small.store.deleteTopics(['T']), 'the topic is deleted');
     await cutAt(small, results[15]!);
+    // Other records, at the offsets that the old units name.
+    await small.sendMany(2, (n) => ({ topic: 'U', body: `message ${n + 15}` }));
     // Nothing has made the removal of the queue's files durable yet.
     small.powerCut();
     assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 17);
@@ -119,6 +140,27 @@ describe('a log that was cut', () => {
     assert.equal(small.store.maxOffsetInQueue('T', 0), 0);
     const { queueOffset } = await small.send({ body: 'a new life' });
     assert.equal(queueOffset, 0);
+  });
+
+  it('does not cross a flush that is under way', async () => {
+    const small = await SmallStore.create();
+    const results = await small.sendMany(20, (n) => ({ keys: `k${n}` }));
+    const hold = small.fs.hold('sync', 'consumequeue');
+    let flushed = false;
+    let cut = false;
+    small.store.flushDerived(() => {
+      flushed = true;
+    });
+    small.store.truncateTo(results[5]!.wroteOffset).then(() => {
+      cut = true;
+    });
+    for (let i = 0; i < 50; i++) if (!(await small.world.complete())) await small.world.soon();
+    assert.equal(cut, false, 'the cut waits');
+    hold.end();
+    await small.world.until(() => flushed && cut, 'flush and cut come to an end');
+    await small.stop();
+    await small.start();
+    await small.expectQueue(0, 5);
   });
 
   it('goes on where no queue has a message any more, far behind its first file', async () => {
@@ -225,6 +267,21 @@ describe('a file that fails', () => {
       for (let n = 0; n < 60; n++) {
         assert.equal((await query(small.world, small.store, 'T', `k${n}`)).length, 1, `seed ${seed}: k${n}`);
       }
+    }
+  });
+
+  it('an index that was removed is not vouched for by what the checkpoint said of the old one', async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const small = await SmallStore.create({}, seed);
+      await small.sendMany(100, (n) => ({ keys: `k${n}` }));
+      await small.stop();
+      removeTree(small.fs, `${ROOT}/index`);
+      small.fs.powerOffAfter(seed % 30);
+      await small.start().catch((error) => assert.ok(error instanceof PowerLost));
+      small.powerCut(seed);
+      await small.start();
+      for (let n = 0; n < 100; n += 9)
+        assert.equal((await query(small.world, small.store, 'T', `k${n}`)).length, 1, `seed ${seed}: k${n}`);
     }
   });
 

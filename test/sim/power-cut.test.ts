@@ -19,7 +19,18 @@ async function replayable(seed: number, options: HistoryOptions = {}): Promise<H
 for (const flushDiskType of ['SYNC_FLUSH', 'ASYNC_FLUSH'] as const) {
   const seeds = SEEDS[flushDiskType];
   describe(`${seeds} seeded power cuts, ${flushDiskType}`, () => {
-    const total = { acknowledged: 0, cut: 0, powerCuts: 0, kills: 0, cutStarts: 0, deletions: 0, tornTopics: 0 };
+    const total = {
+      acknowledged: 0,
+      cut: 0,
+      powerCuts: 0,
+      kills: 0,
+      cutStarts: 0,
+      deletions: 0,
+      damages: 0,
+      logCuts: 0,
+      refills: 0,
+      tornTopics: 0,
+    };
 
     for (let from = 0; from < seeds; from += CHUNK) {
       it(`seeds ${from} to ${from + CHUNK - 1}: nothing promised is missing, doubled, altered or out of order`, async () => {
@@ -39,6 +50,9 @@ for (const flushDiskType of ['SYNC_FLUSH', 'ASYNC_FLUSH'] as const) {
       atLeast('kills', 0.06);
       atLeast('cutStarts', 0.06);
       atLeast('deletions', 0.5);
+      atLeast('damages', 0.2);
+      atLeast('logCuts', 0.3);
+      atLeast('refills', 0.02);
       assert.ok(total.tornTopics < seeds / 50, `${total.tornTopics} histories ended at a torn topic`);
     });
   });

@@ -278,7 +278,13 @@ export const STORE_SETTINGS: SettingTable = {
       '',
       'Whether recovery compares the offset in a record with its place.',
     ),
-    later('commitLogRecoverMaxNum', 'int', 10, 'files', 'Most CommitLog files that a start scans.'),
+    moot(
+      'commitLogRecoverMaxNum',
+      'int',
+      10,
+      'files',
+      'Java: most CommitLog files that a start scans. Here the scan begins where something is missing.',
+    ),
     honoured(
       'enableAcceleratedRecovery',
       'bool',

@@ -352,6 +352,14 @@ export class ConsumeQueueStore {
     return fits(this.#options.root, 3);
   }
 
+  /** Files and folders that a killed process made may be in the cache alone: the next flush makes their names durable. */
+  doubtNames(queue: ConsumeQueue): void {
+    queue.namesInDoubt = false;
+    this.#dirtyFolders.add(queue.folder);
+    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+    this.#dirtyFolders.add(this.#options.root);
+  }
+
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
   cut(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number, force = false): void {
     this.ext?.beforeCut(this, queue, ordinal, true);
@@ -440,6 +448,11 @@ export class ConsumeQueueStore {
     this.#open.clear();
   }
 
+  /** Queues with something to write, and files to sync. */
+  get toFlush(): number {
+    return Math.max(this.#waiting.length, this.#unsynced.size);
+  }
+
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
     return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
@@ -451,7 +464,7 @@ export class ConsumeQueueStore {
   }
 
   #write(queue: ConsumeQueue): void {
-    if (queue.namesInDoubt) this.#doubtNames(queue);
+    if (queue.namesInDoubt) this.doubtNames(queue);
     while (queue.written < queue.maxOffset) {
       const byte = queue.written * CQ_UNIT_BYTES;
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
@@ -462,13 +475,6 @@ export class ConsumeQueueStore {
       queue.written = end;
       this.#unsynced.set(file, queue);
     }
-  }
-
-  /** Files and folders that a killed process made may be in the cache alone: their names are made durable with what is written now. */
-  #doubtNames(queue: ConsumeQueue): void {
-    queue.namesInDoubt = false;
-    for (const folder of [queue.folder, `${this.#options.root}/${queue.topic}`, this.#options.root])
-      this.#dirtyFolders.add(folder);
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {

@@ -119,6 +119,11 @@ export class QueueKinds {
     this.plain.syncPages(leastPages, done);
   }
 
+  /** As ConsumeQueueStore.toFlush, of the plain queues, which are the many. */
+  get toFlush(): number {
+    return this.plain.toFlush;
+  }
+
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
     return this.plain.isDurable && this.batch.isDurable && (this.ext?.isDurable ?? true);

@@ -67,6 +67,8 @@ export class QueueEnds {
     const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
     const saved = this.#bounds.queues.get(queue.topic)?.get(queue.queueId);
     const bound = saved?.bound ?? 0;
+    // Names that came or went after the bounds were saved: the process that ended had not made them durable.
+    if (!this.#clean && bound * CQ_UNIT_BYTES <= files.at(-1)!.base) this.#store.doubtNames(queue);
     if (this.#lazily && saved !== undefined && saved.physicalEnd >= 0) {
       const fits = saved.minOffset >= first && bound > files.at(-1)!.base / CQ_UNIT_BYTES && bound <= limit;
       if (fits) {
@@ -159,6 +161,19 @@ export function dropUnitOf(store: ConsumeQueueStore, record: RecordView): void {
     if (queue.queueId !== queueId || store.readUnitsSync(queue, queueOffset, 1, unit) === 0) continue;
     if (unitOffset(view, 0) === physicalOffset) rebuildFrom(store, queue, queueOffset, physicalOffset);
   }
+}
+
+/**
+ * Whether a queue's files are of the life that its topic had before `livesFrom`: their removal had not become durable. Its newest unit alone
+ * does not say so: after a cut of the log `livesFrom` is where the log was cut, and old units beyond point to other records.
+ */
+export function isOfEarlierLife(store: ConsumeQueueStore, queue: ConsumeQueue, livesFrom: number): boolean {
+  if (livesFrom === 0 || queue.maxPhysicalEnd <= livesFrom) return livesFrom > 0;
+  const unit = new Uint8Array(CQ_UNIT_BYTES);
+  const view = new DataView(unit.buffer);
+  const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
+  if (store.readUnitsSync(queue, first, 1, unit) === 0 || unitSize(view, 0) === FILLER_SIZE) return false;
+  return unitOffset(view, 0) < livesFrom;
 }
 
 /** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */

@@ -19,7 +19,7 @@ import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import type { QueueBounds } from './queue-bounds.ts';
+import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
@@ -126,16 +126,11 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   }
   report.phases.sync = clock.monotonic() - syncStarted;
   const minimum = files[0]?.base ?? scan.end;
-  for (const queue of [...queues.all()]) {
+  for (const queue of queues.all()) {
     if (queue.rebuilt) report.queuesRebuilt++;
     // Records that were dispatched are not there any more: their units may be.
     if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
     cutQueueToLog(queues, queue, scan.end, logger);
-    // What the log was cut of had hidden that all before is of the topic's earlier life.
-    if (queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= input.deleted.endOf(queue.topic)) {
-      queues.removeQueue(queue);
-      continue;
-    }
     recoverQueueStart(queues, queue, minimum);
     kinds.ext?.dropBelowMinimum(queues, queue);
   }
@@ -257,8 +252,9 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ checkpoint }: RecoverInput, end: number): void {
+function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
   if (checkpoint.logicsPhysicalOffset <= end) return;
+  dropQueueBounds(fs, root);
   checkpoint.logicsPhysicalOffset = end;
   checkpoint.flush(true);
 }
@@ -313,7 +309,9 @@ function chooseStart(input: RecoverInput): Start {
       input.logger.warn(
         `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
       );
-      lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+      const lostFrom = Math.max(minimum, queue?.maxPhysicalEnd ?? minimum);
+      if (lostFrom <= offset) reason = `${topic} queue ${queueId} has lost units`;
+      offset = Math.min(offset, lostFrom);
     }
   }
   for (const { queue, position } of input.lost) {
