@@ -202,7 +202,6 @@ export class DerivedFlush {
     this.#cuts++;
     this.#covered = -1;
     this.#vouched = Math.min(this.#vouched, end);
-    if (this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     dropQueueBounds(fs, root);
     if (checkpoint.logicsPhysicalOffset <= end) return;
     checkpoint.logicsPhysicalOffset = end;
