@@ -12,6 +12,7 @@ import {
   type RemotingResponse,
   type Request,
   type RequestHandler,
+  KeptBody,
   type Responder,
 } from '../remoting/index.ts';
 import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
@@ -48,6 +49,10 @@ export class FakeChannel implements Channel {
   invoke(code: number, ext: ExtFields | null, body: Uint8Array | null): Promise<RemotingResponse> {
     return this.answer(code, ext ?? {}, body);
   }
+
+  holdInput(): void {}
+
+  resumeInput(): void {}
 
   close(reason: string): void {
     if (!this.isOpen) return;
@@ -215,6 +220,10 @@ class FakeRequest implements Request {
 
   bodyCopy(): Buffer {
     return Buffer.from(this.buffer);
+  }
+
+  keepBody(): KeptBody {
+    return new KeptBody(this.bodyCopy());
   }
 
   defer(): Responder {

@@ -2,7 +2,17 @@
 // RocketMQ: MessageExtEncoder#encode and CommitLog's append callback, which patches offsets and time into the encoded bytes.
 
 import { crc32, writeI64 } from '../common/index.ts';
-import { CRC_PROPERTY_BYTES, FIXED_BYTES, MAGIC_V1, MAGIC_V2, MAX_V1_TOPIC_CHARS, SysFlag } from './layout.ts';
+import {
+  BORN_HOST_AT,
+  CRC_PROPERTY_BYTES,
+  FIXED_BYTES,
+  MAGIC_V1,
+  MAGIC_V2,
+  MAX_V1_TOPIC_CHARS,
+  PHYSICAL_OFFSET_AT,
+  QUEUE_OFFSET_AT,
+  SysFlag,
+} from './layout.ts';
 import { writeCrcProperty } from './property-crc.ts';
 
 const EMPTY = new Uint8Array(0);
@@ -133,6 +143,26 @@ export function writeRecord(
     if (p < block) target[p] = 0x02;
     writeCrcProperty(target, block, crc32(target, at, block));
   }
+}
+
+/** Gives a record that `writeRecord` wrote, at `target[at, at + totalSize)`, another place and time. */
+export function placeRecord(
+  target: Uint8Array,
+  view: DataView,
+  at: number,
+  totalSize: number,
+  bornHostBytes: number,
+  propertyCrc: boolean,
+  queueOffset: number,
+  physicalOffset: number,
+  storeTimestamp: number,
+): void {
+  writeI64(view, at + QUEUE_OFFSET_AT, queueOffset);
+  writeI64(view, at + PHYSICAL_OFFSET_AT, physicalOffset);
+  writeI64(view, at + BORN_HOST_AT + bornHostBytes, storeTimestamp);
+  if (!propertyCrc) return;
+  const block = at + totalSize - CRC_PROPERTY_BYTES;
+  writeCrcProperty(target, block, crc32(target, at, block));
 }
 
 /** Up to these a loop beats a native call; for a part of an array that call needs a `subarray`, which is an object. */

@@ -12,6 +12,7 @@ import { decodeFrame } from './frame.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
 import { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
+import { KeptBody } from './kept-body.ts';
 import { PendingCalls } from './pending-calls.ts';
 import type { Preamble } from './preamble.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
@@ -73,6 +74,8 @@ export class SocketChannel implements Channel, HubMember {
   #backlog: Buffer | undefined;
   #backlogAt = 0;
   #inputQueued = false;
+  /** A handler wants what comes behind its request to wait. */
+  #held = false;
   /** Frames handled in the hub's turn of this number. */
   #frames = 0;
   #turn = -1;
@@ -101,7 +104,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#preamble = options.preamble;
     this.#serializeType = options.serializeType ?? SerializeType.JSON;
     this.#calls = new PendingCalls(hub.clock, () => this.#remoteAddress);
-    this.#reader = new FrameReader(hub.limits.frameLimit);
+    this.#reader = new FrameReader(hub.limits.frameLimit, hub.frameSlabs);
     this.#writer = new FrameWriter(hub.slabs);
     const ip = plainIp(socket.remoteAddress ?? '0.0.0.0');
     this.#remoteAddress = addressText(ip, socket.remotePort ?? 0);
@@ -159,24 +162,48 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#preamble !== undefined) return this.#firstInput(buffer, length);
     this.#consume(buffer, 0, length);
     if (length >= CHUNK_BYTES) this.#queueInput();
-    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    if (this.#inputQueued || this.#stopped) this.#reading = false;
     return this.#reading;
   }
 
   /** The share of a new turn: first what was left of the last chunk, then the socket again. */
   continueInput(): void {
     this.#inputQueued = false;
-    if (!this.#open || this.#deaf || this.#throttled) return;
+    if (!this.#open || this.#deaf || this.#stopped) return;
     this.#beginTurn();
     if (this.#backlog !== undefined) {
       const backlog = this.#backlog;
       const at = this.#backlogAt;
       this.#backlog = undefined;
       this.#consume(backlog, at, backlog.length);
-      if (this.#backlog !== undefined || this.#throttled || !this.#open) return;
+      if (this.#backlog !== undefined || this.#stopped || !this.#open) return;
     }
     if (this.#inputEnded) this.#endInput();
     else this.#resumeReading();
+  }
+
+  /** Nothing is read for now: the peer does not take its answers, or a handler is not done with its request. */
+  get #stopped(): boolean {
+    return this.#throttled || this.#held;
+  }
+
+  holdInput(): void {
+    this.#held = true;
+  }
+
+  resumeInput(): void {
+    if (!this.#held) return;
+    this.#held = false;
+    if (this.#open && !this.#throttled) this.#queueInput();
+    if (this.#endWhenQuiet) this.#queueOutput();
+  }
+
+  /** The body of the frame that is being handled, which lies in `buffer[start, end)`, to be kept. */
+  keepBody(buffer: Buffer, start: number, end: number): KeptBody {
+    const bytes = buffer.subarray(start, end);
+    if (buffer.buffer === this.#hub.chunk.buffer) return new KeptBody(Buffer.from(bytes), undefined, undefined);
+    const { lent } = this.#reader;
+    return new KeptBody(bytes, lent === buffer ? lent : undefined, this.#hub.frameSlabs);
   }
 
   #beginTurn(): void {
@@ -200,7 +227,7 @@ export class SocketChannel implements Channel, HubMember {
       if (!(error instanceof GantryError)) throw error;
       this.#fault(error.message);
     }
-    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    if (this.#inputQueued || this.#stopped) this.#reading = false;
     return this.#reading;
   }
 
@@ -222,7 +249,7 @@ export class SocketChannel implements Channel, HubMember {
         this.#backlog = buffer;
         this.#backlogAt = stopped;
       }
-      if (!this.#throttled) this.#queueInput();
+      if (!this.#stopped) this.#queueInput();
     }
   }
 
@@ -239,7 +266,7 @@ export class SocketChannel implements Channel, HubMember {
     }
     header.release();
     if (this.#unsent + this.#piecesBytes + this.#writer.length > limits.unsentLimit) this.#throttled = true;
-    return ++this.#frames < limits.turnMessages && !this.#throttled && this.#open && !this.#deaf;
+    return ++this.#frames < limits.turnMessages && !this.#stopped && this.#open && !this.#deaf;
   }
 
   #queueInput(): void {
@@ -257,7 +284,7 @@ export class SocketChannel implements Channel, HubMember {
   #onEnd(): void {
     this.#inputEnded = true;
     if (!this.#open) return;
-    if (this.#backlog === undefined && !this.#throttled) this.#endInput();
+    if (this.#backlog === undefined && !this.#stopped) this.#endInput();
   }
 
   /** All that the peer sent has been handled: what this turn answers still goes out. */
@@ -356,7 +383,7 @@ export class SocketChannel implements Channel, HubMember {
       if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
       else this.#write(pieces, slabs, bytes);
     }
-    const isQuiet = this.inFlight === 0 && this.#backlog === undefined;
+    const isQuiet = this.inFlight === 0 && this.#backlog === undefined && !this.#held;
     if (this.#open && (this.#endAfterFlush || (this.#endWhenQuiet && isQuiet))) this.#endSocket();
   }
 
@@ -391,7 +418,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#hub.watcher?.();
     if (this.#throttled && this.#open && this.#unsent <= this.#hub.limits.unsentLimit / 2) {
       this.#throttled = false;
-      this.#queueInput();
+      if (!this.#held) this.#queueInput();
     }
   }
 

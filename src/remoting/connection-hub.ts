@@ -45,6 +45,9 @@ export const CHUNK_BYTES = 65_536;
 
 const SWEEP_MS = 5_000;
 const SLAB_BYTES_KEPT = 16 * 1024 * 1024;
+/** Buffers of frames are kept up to this size, and so many bytes of them. */
+const LARGEST_FRAME_SLAB = 8 * 1024 * 1024;
+const FRAME_SLAB_BYTES_KEPT = 16 * 1024 * 1024;
 /** Complaints about peers between two sweeps; further ones are counted. */
 const COMPLAINTS = 20;
 
@@ -53,6 +56,8 @@ export class ConnectionHub {
   readonly logger: Logger;
   readonly limits: ConnectionLimits;
   readonly slabs: SlabPool = new SlabPool(SLAB_BYTES_KEPT);
+  /** Buffers of long frames. */
+  readonly frameSlabs: SlabPool = new SlabPool(FRAME_SLAB_BYTES_KEPT, LARGEST_FRAME_SLAB);
   /** The header of the frame that is being handled; handlers never nest. */
   readonly header: HeaderView = new HeaderView();
   /** Where every socket's next bytes are read to. */

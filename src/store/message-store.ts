@@ -17,6 +17,7 @@ import {
   SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem } from '../io/index.ts';
+import { BatchEncoder } from './batch-encoder.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -27,6 +28,7 @@ import { DiskGuard } from './flush/disk-guard.ts';
 import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
+import { LongBatch } from './long-batch.ts';
 import { MessageAppender } from './message-appender.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
@@ -222,6 +224,24 @@ export class MessageStore {
       return;
     }
     result.status = this.#appender.append(request, result);
+    if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
+  }
+
+  /**
+   * Begins a batch that is too long to be put in one piece: `step` works on it, then `putBatch` puts it. The request, which is the
+   * caller's own, and its bytes must stay as they are until then.
+   */
+  beginBatch(request: PutRequest): LongBatch {
+    return new LongBatch(request, new BatchEncoder(this.config), this.#log);
+  }
+
+  /** As `put`, for a batch that has had its last step; it is used up then. Stored whole or not at all. */
+  putBatch(batch: LongBatch, result: PutResult): void {
+    result.status = batch.status;
+    result.reason = batch.reason;
+    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#guard(batch.request, result);
+    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
+    batch.release();
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
   }
 
