@@ -9,10 +9,10 @@ import {
   type ExtFields,
   type FrameWriter,
   HeaderView,
+  KeptBody,
   type RemotingResponse,
   type Request,
   type RequestHandler,
-  KeptBody,
   type Responder,
 } from '../remoting/index.ts';
 import { MessageStore, type MessageStoreConfig } from '../store/index.ts';

@@ -172,6 +172,8 @@ export class SocketChannel implements Channel, HubMember {
     if (!this.#open || this.#deaf || this.#stopped) return;
     this.#beginTurn();
     if (this.#backlog !== undefined) {
+      // What is handled here wants the end of a turn, too.
+      this.#hub.wake();
       const backlog = this.#backlog;
       const at = this.#backlogAt;
       this.#backlog = undefined;

@@ -161,13 +161,7 @@ export class BatchEncoder {
   }
 
   /** Gives all written records, whose first lies at the beginning of `target`, other places and another time. */
-  place(
-    target: Uint8Array,
-    view: DataView,
-    queueOffset: number,
-    physicalOffset: number,
-    storeTimestamp: number,
-  ): void {
+  place(target: Uint8Array, view: DataView, queueOffset: number, physicalOffset: number, storeTimestamp: number): void {
     const { enabledAppendPropCRC } = this.#config;
     const bornHostBytes = this.#source.bornHost.length;
     for (let i = 0; i < this.starts.length; i++) {

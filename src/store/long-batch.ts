@@ -32,6 +32,12 @@ export class LongBatch {
     this.reason = encoder.reason;
   }
 
+  /** Refuses the batch before anything is done for it. */
+  refuse(status: PutMessageStatus, reason: string): void {
+    this.status = status;
+    this.reason = reason;
+  }
+
   /** Works on about `budget` more bytes of the batch. True when nothing is left to do before the put, or the batch cannot be stored. */
   step(budget: number): boolean {
     const { encoder } = this;

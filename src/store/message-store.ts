@@ -30,7 +30,7 @@ import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
 import { LongBatch } from './long-batch.ts';
 import { MessageAppender } from './message-appender.ts';
-import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
+import { PutMessageStatus, type PutRequest, PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
@@ -232,7 +232,11 @@ export class MessageStore {
    * caller's own, and its bytes must stay as they are until then.
    */
   beginBatch(request: PutRequest): LongBatch {
-    return new LongBatch(request, new BatchEncoder(this.config), this.#log);
+    const batch = new LongBatch(request, new BatchEncoder(this.config), this.#log);
+    const result = new PutResult();
+    const refusal = this.#guard(request, result);
+    if (refusal !== PutMessageStatus.PUT_OK) batch.refuse(refusal, result.reason);
+    return batch;
   }
 
   /** As `put`, for a batch that has had its last step; it is used up then. Stored whole or not at all. */
