@@ -44,6 +44,8 @@ export interface HubMember {
 export const CHUNK_BYTES = 65_536;
 
 const SWEEP_MS = 5_000;
+/** Longest that the input of a connection is held while the owner is pressed. */
+const HOLD_MS = 1_000;
 const SLAB_BYTES_KEPT = 16 * 1024 * 1024;
 /** Buffers of frames are kept up to this size, and so many bytes of them. */
 const LARGEST_FRAME_SLAB = 8 * 1024 * 1024;
@@ -70,9 +72,14 @@ export class ConnectionHub {
   /** Called when a connection has sent all it had, has less in flight, or has gone: for an owner that is waiting to stop. */
   watcher: (() => void) | undefined;
 
+  /** Says that the owner cannot keep up: then those who had their share of a turn wait for `ease` instead of the next one. */
+  pressed: () => boolean = () => false;
+
   readonly #turnEnds: Array<() => void> = [];
   #output: HubMember[] = [];
   #input: HubMember[] = [];
+  #holdTimer: Timer | undefined;
+  #holdOver = false;
   #scheduled = false;
   #ending = false;
   #sweeper: Timer | undefined;
@@ -126,6 +133,27 @@ export class ConnectionHub {
     this.wake();
   }
 
+  /** The owner may keep up again. */
+  ease(): void {
+    if (this.#input.length > 0) this.wake();
+  }
+
+  /** Whether those who had their share wait on. A hold ends after a while: an owner that stalls says so itself. */
+  #holds(): boolean {
+    if (!this.pressed() || this.#holdOver) {
+      this.#holdTimer?.cancel();
+      this.#holdTimer = undefined;
+      this.#holdOver = false;
+      return false;
+    }
+    this.#holdTimer ??= this.clock.after(HOLD_MS, () => {
+      this.#holdTimer = undefined;
+      this.#holdOver = true;
+      this.wake();
+    });
+    return true;
+  }
+
   /** One line about a peer that sent what it should not; many in a row are counted instead. */
   complain(peer: string, reason: string): void {
     if (++this.#complaints <= COMPLAINTS) this.logger.warn(`closed the connection of ${peer}: ${reason}`, { peer });
@@ -140,6 +168,7 @@ export class ConnectionHub {
       this.#output = [];
       for (const member of output) member.flush();
       this.turn++;
+      if (this.#input.length > 0 && this.#holds()) return;
       const input = this.#input;
       this.#input = [];
       for (const member of input) member.continueInput();
@@ -157,6 +186,7 @@ export class ConnectionHub {
   stop(): void {
     this.#tellUncounted();
     this.#stopSweeping();
+    this.#holdTimer?.cancel();
   }
 
   #stopSweeping(): void {

@@ -186,6 +186,40 @@ for (const reading of ['onread', 'data'] as const) {
         for (const peer of peers) await peer.close();
       }));
 
+    it('while the owner is pressed, who had his share of a turn waits and others go on', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        let pressed = false;
+        const handled = new Map<string, number>();
+        server.register(CODE, (request) => {
+          const { remoteAddress } = request.channel;
+          handled.set(remoteAddress, (handled.get(remoteAddress) ?? 0) + 1);
+          request.respond(0);
+        });
+        server.holdWhile(() => pressed);
+        const [flood, other] = [await RawPeer.open(port), await RawPeer.open(port)];
+        const floods = (): number => handled.get(flood.address) ?? 0;
+        const frame = requestFrame(CODE, 0, null, Buffer.alloc(50_000), true);
+        const sendFlood = (frames: number): void => flood.write(Buffer.concat(Array(frames).fill(frame)));
+        pressed = true;
+        sendFlood(100);
+        await until(() => floods() > 0);
+        for (let i = 1; i <= 50; i++) await other.call(CODE, i);
+        assert.ok(floods() <= 3, `${floods()} frames of the flood under pressure`);
+        pressed = false;
+        server.ease();
+        await until(() => floods() === 100);
+
+        // A hold that nobody ends is over after a while.
+        pressed = true;
+        sendFlood(10);
+        await until(() => {
+          clock.advance(100);
+          return floods() === 110;
+        });
+        await flood.close();
+        await other.close();
+      }));
+
     it('stops reading from a peer that does not take its answers, until it does', () =>
       withServer({ unsentLimit: 500_000 }, reading, async ({ server, port }) => {
         const requests = 400;

@@ -52,6 +52,11 @@ export interface Watermarks {
   indexed: number;
 }
 
+/** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
+const PRESSED_UNCOMMITTED_BYTES = 2 * 1024 * 1024;
+const PRESSED_HELD_BYTES = 32 * 1024 * 1024;
+/** Unsynced bytes that are not left to the interval: a sync of very many holds up the writes beside it. */
+const FLUSH_AT_BYTES = 32 * 1024 * 1024;
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
@@ -87,6 +92,7 @@ export class MessageStore {
   readonly #deleting = new Set<string>();
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
+  #progressed: () => void = () => {};
   #turnAsked = false;
   #closing = false;
   /** Store time of the newest record at the last commit. */
@@ -210,6 +216,22 @@ export class MessageStore {
       return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.config.gantryMaxDispatchBehindBytes}`;
     }
     return undefined;
+  }
+
+  /**
+   * Whether the disk or dispatch lags behind what is put: who has much more to put should wait until `onProgress` tells of news, or
+   * memory fills with what waits, and everybody's messages wait behind it. False if puts are refused: those need not wait.
+   */
+  get pressed(): boolean {
+    const { wrote, committed } = this.#log;
+    if (wrote - committed <= PRESSED_UNCOMMITTED_BYTES && wrote - this.#dispatcher.dispatched <= PRESSED_HELD_BYTES)
+      return false;
+    return this.unwritableReason === undefined;
+  }
+
+  /** Calls `fn` whenever the store may have ceased to be pressed; one listener a store. */
+  onProgress(fn: () => void): void {
+    this.#progressed = fn;
   }
 
   /**
@@ -489,7 +511,7 @@ export class MessageStore {
 
   #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
-    if (this.#syncFlush) this.#log.flush();
+    if (this.#syncFlush || this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
   }
 
   /** A commit that went off the loop has ended. */
@@ -522,6 +544,7 @@ export class MessageStore {
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();
     if (more) this.#askTurn();
+    this.#progressed();
   }
 
   get #confirmed(): number {
