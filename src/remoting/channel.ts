@@ -76,8 +76,8 @@ export class SocketChannel implements Channel, HubMember {
   #inputQueued = false;
   /** A handler wants what comes behind its request to wait. */
   #held = false;
-  /** Frames handled in the hub's turn of this number. */
-  #frames = 0;
+  /** Frames that may still be handled in the hub's turn of this number. */
+  #framesLeft = 0;
   #turn = -1;
 
   /** Output that does not lie in the writer's buffer, in order, before what does. */
@@ -211,7 +211,7 @@ export class SocketChannel implements Channel, HubMember {
   #beginTurn(): void {
     if (this.#turn === this.#hub.turn) return;
     this.#turn = this.#hub.turn;
-    this.#frames = 0;
+    this.#framesLeft = this.#hub.beginTurn(this);
   }
 
   #firstInput(buffer: Buffer, length: number): boolean {
@@ -236,7 +236,7 @@ export class SocketChannel implements Channel, HubMember {
   #consume(buffer: Buffer, start: number, end: number): void {
     let stopped = start;
     try {
-      if (this.#frames < this.#hub.limits.turnMessages) stopped = this.#reader.read(buffer, start, end, this.#sink);
+      if (this.#framesLeft > 0) stopped = this.#reader.read(buffer, start, end, this.#sink);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#fault(error.message);
@@ -268,7 +268,7 @@ export class SocketChannel implements Channel, HubMember {
     }
     header.release();
     if (this.#unsent + this.#piecesBytes + this.#writer.length > limits.unsentLimit) this.#throttled = true;
-    return ++this.#frames < limits.turnMessages && !this.#stopped && this.#open && !this.#deaf;
+    return --this.#framesLeft > 0 && !this.#stopped && this.#open && !this.#deaf;
   }
 
   #queueInput(): void {

@@ -14,6 +14,8 @@ export interface ConnectionLimits {
   frameLimit: number;
   /** Frames of one connection that are handled in one turn. Default 256. */
   turnMessages: number;
+  /** The same while others send, too: what they wait for is mostly the rest of that turn. Default 64. */
+  sharedTurnMessages: number;
   /** Bytes that a peer may leave unread before we stop reading from it. Default 8 MiB. */
   unsentLimit: number;
   /** A peer that takes nothing for so long, although bytes wait for it, is closed. Default 60,000 ms. */
@@ -25,6 +27,7 @@ export interface ConnectionLimits {
 export const DEFAULT_LIMITS: ConnectionLimits = {
   frameLimit: 16_777_216,
   turnMessages: 256,
+  sharedTurnMessages: 64,
   unsentLimit: 8 * 1024 * 1024,
   stallMs: 60_000,
   idleMs: 120_000,
@@ -43,6 +46,8 @@ export interface HubMember {
 /** Bytes that one read of a socket takes at most, and the share of a connection in a turn. */
 export const CHUNK_BYTES = 65_536;
 
+/** So long after the last change of who sends, turns count as shared. */
+const SHARED_MS = 100;
 const SWEEP_MS = 5_000;
 /** Longest that the input of a connection is held while the owner is pressed. */
 const HOLD_MS = 1_000;
@@ -80,6 +85,8 @@ export class ConnectionHub {
   #input: HubMember[] = [];
   #holdTimer: Timer | undefined;
   #holdOver = false;
+  #lastSender: HubMember | undefined;
+  #sharedUntil = 0;
   #scheduled = false;
   #ending = false;
   #sweeper: Timer | undefined;
@@ -107,6 +114,7 @@ export class ConnectionHub {
 
   remove(member: HubMember): void {
     this.members.delete(member);
+    if (this.#lastSender === member) this.#lastSender = undefined;
     this.watcher?.();
     // The sweep goes on while there are complaints to count.
     if (this.members.size === 0 && this.#complaints === 0) this.#stopSweeping();
@@ -119,6 +127,16 @@ export class ConnectionHub {
     if (this.#ending) return;
     this.now = this.clock.now();
     this.clock.soon(this.#endTurnLater);
+  }
+
+  /** The member has input in this turn. Answers how many frames of it may be handled. */
+  beginTurn(member: HubMember): number {
+    if (member !== this.#lastSender) {
+      if (this.#lastSender !== undefined) this.#sharedUntil = this.now + SHARED_MS;
+      this.#lastSender = member;
+    }
+    const { turnMessages, sharedTurnMessages } = this.limits;
+    return this.now < this.#sharedUntil ? Math.min(turnMessages, sharedTurnMessages) : turnMessages;
   }
 
   /** The member has output; it is flushed at the end of the turn. */

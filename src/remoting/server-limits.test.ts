@@ -163,6 +163,38 @@ for (const reading of ['onread', 'data'] as const) {
         for (const peer of peers) await peer.close();
       }));
 
+    it('the share of a turn is smaller while others send, too', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        let handled = 0;
+        let most = 0;
+        let inTurn = 0;
+        server.register(CODE, (request) => {
+          if (!request.oneway) return request.respond(0);
+          handled++;
+          inTurn++;
+        });
+        server.onTurnEnd(() => {
+          most = Math.max(most, inTurn);
+          inTurn = 0;
+        });
+        const [flood, other] = [await RawPeer.open(port), await RawPeer.open(port)];
+        const frames = Buffer.concat(Array.from({ length: 1000 }, (_, i) => requestFrame(CODE, i, null, null, true)));
+        const mostOf = async (): Promise<number> => {
+          const goal = handled + 1000;
+          most = 0;
+          flood.write(frames);
+          await until(() => handled === goal && inTurn === 0);
+          return most;
+        };
+        assert.ok((await mostOf()) > 64);
+        await other.call(CODE, 1);
+        assert.ok((await mostOf()) <= 64);
+        clock.advance(1000);
+        assert.ok((await mostOf()) > 64);
+        await flood.close();
+        await other.close();
+      }));
+
     it('floods are served in turn', () =>
       withServer({ turnMessages: 10 }, reading, async ({ server, port }) => {
         const order: number[] = [];
