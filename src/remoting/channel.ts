@@ -73,6 +73,8 @@ export class SocketChannel implements Channel, HubMember {
   /** Bytes that were read and wait for the connection's next turn. */
   #backlog: Buffer | undefined;
   #backlogAt = 0;
+  /** The pool's buffer that the backlog lies in, if it is one. */
+  #backlogSlab: Buffer | undefined;
   #inputQueued = false;
   /** A handler wants what comes behind its request to wait. */
   #held = false;
@@ -157,6 +159,7 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#backlog !== undefined) {
       this.#backlog = Buffer.concat([this.#backlog.subarray(this.#backlogAt), buffer.subarray(0, length)]);
       this.#backlogAt = 0;
+      this.#giveBacklog();
       return false;
     }
     if (this.#preamble !== undefined) return this.#firstInput(buffer, length);
@@ -178,6 +181,7 @@ export class SocketChannel implements Channel, HubMember {
       const at = this.#backlogAt;
       this.#backlog = undefined;
       this.#consume(backlog, at, backlog.length);
+      if (this.#backlog !== backlog) this.#giveBacklog();
       if (this.#backlog !== undefined || this.#stopped || !this.#open) return;
     }
     if (this.#inputEnded) this.#endInput();
@@ -203,9 +207,15 @@ export class SocketChannel implements Channel, HubMember {
   /** The body of the frame that is being handled, which lies in `buffer[start, end)`, to be kept. */
   keepBody(buffer: Buffer, start: number, end: number): KeptBody {
     const bytes = buffer.subarray(start, end);
-    if (buffer.buffer === this.#hub.chunk.buffer) return new KeptBody(Buffer.from(bytes), undefined, undefined);
+    const isShared = buffer.buffer === this.#hub.chunk.buffer || buffer.buffer === this.#backlogSlab?.buffer;
+    if (isShared) return new KeptBody(Buffer.from(bytes), undefined, undefined);
     const { lent } = this.#reader;
     return new KeptBody(bytes, lent === buffer ? lent : undefined, this.#hub.frameSlabs);
+  }
+
+  #giveBacklog(): void {
+    if (this.#backlogSlab !== undefined) this.#hub.slabs.give(this.#backlogSlab);
+    this.#backlogSlab = undefined;
   }
 
   #beginTurn(): void {
@@ -245,7 +255,9 @@ export class SocketChannel implements Channel, HubMember {
     if (!this.#open || this.#deaf) return;
     if (stopped < end) {
       if (buffer.buffer === this.#hub.chunk.buffer) {
-        this.#backlog = Buffer.from(buffer.subarray(stopped, end));
+        this.#backlogSlab = this.#hub.slabs.take(end - stopped);
+        buffer.copy(this.#backlogSlab, 0, stopped, end);
+        this.#backlog = this.#backlogSlab.subarray(0, end - stopped);
         this.#backlogAt = 0;
       } else {
         this.#backlog = buffer;
