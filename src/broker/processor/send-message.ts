@@ -30,7 +30,14 @@ import {
   type Responder,
   ResponseCode,
 } from '../../remoting/index.ts';
-import { type ConsumeQueue, isLightQueue, type LongBatch, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import {
+  type ConsumeQueue,
+  isLightQueue,
+  type LongBatch,
+  PutMessageStatus,
+  PutRequest,
+  PutResult,
+} from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
@@ -363,12 +370,12 @@ export class SendMessageProcessor {
     put.batch = true;
     put.waitStoreMsgOK = this.#waits();
     const transactionId = this.#table.get(this.#uniqKey);
-    const { channel } = request;
+    const { channel, oneway } = request;
     const responder = request.defer();
     channel.holdInput();
     this.#longBatches.add(this.#context.store.beginBatch(put), (batch, fault) => {
       body.release();
-      this.#putLongBatch(batch, topic, fault, transactionId, responder);
+      this.#putLongBatch(batch, topic, fault, transactionId, oneway ? undefined : responder);
       channel.resumeInput();
     });
   }
@@ -378,7 +385,7 @@ export class SendMessageProcessor {
     topic: SendTopic,
     fault: string | undefined,
     transactionId: string | undefined,
-    responder: Responder,
+    responder: Responder | undefined,
   ): void {
     const { config, stats, store, storeHost, topics } = this.#context;
     const common = { MSG_REGION: config.regionId, TRACE_ON: config.traceOn };
@@ -388,17 +395,22 @@ export class SendMessageProcessor {
     if (fault !== undefined || queueId >= topic.queueNums) {
       batch.release();
       const code = fault === undefined ? ResponseCode.TOPIC_NOT_EXIST : ResponseCode.SYSTEM_ERROR;
-      responder.respond(code, fault ?? `topic[${topic.name}] was deleted or made smaller while the batch came`, common);
+      responder?.respond(
+        code,
+        fault ?? `topic[${topic.name}] was deleted or made smaller while the batch came`,
+        common,
+      );
       return;
     }
     store.putBatch(batch, result);
     if (result.status !== PutMessageStatus.PUT_OK) {
       stats.putFailed++;
-      responder.respond(ackCode(result.status).code, this.#remark(result.status, result.reason), common);
+      responder?.respond(ackCode(result.status).code, this.#remark(result.status, result.reason), common);
       return;
     }
     stats.putMessages += result.messageCount;
     stats.putBytes += result.wroteBytes;
+    if (responder === undefined) return;
     store.whenDurable(result.wroteOffset + result.wroteBytes, waitStoreMsgOK, (status, reason) => {
       const { code, stored } = ackCode(status);
       if (!stored) {
