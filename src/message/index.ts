@@ -22,6 +22,7 @@ export {
   decodeOffsetMessageId,
   hostField,
   hostText,
+  offsetMessageIds,
   type UniqueIdSeed,
   UniqueIds,
 } from './message-id.ts';
@@ -38,6 +39,7 @@ export { PropertyName } from './property-names.ts';
 export { RecordOutcome, RecordView, readRecord, Verify } from './record-reader.ts';
 export {
   copy,
+  placeRecord,
   propertiesBytes,
   RecordSource,
   recordBytes,
