@@ -10,4 +10,10 @@ export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put.ts
 export type { QueryResult } from './read/message-reader.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { Ready } from './segment/index.ts';
-export { type BrokerRole, defaultStoreConfig, type FlushDiskType, type MessageStoreConfig } from './store-config.ts';
+export {
+  type BrokerRole,
+  type DamagedRecordPolicy,
+  defaultStoreConfig,
+  type FlushDiskType,
+  type MessageStoreConfig,
+} from './store-config.ts';

@@ -139,6 +139,10 @@ export class MessageStore {
       parts.dispatcher.lastStoreTimestamp,
     );
     this.#dispatcher.startAt(parts.report.end);
+    this.#checkpoint.mark?.follow(() => ({
+      flushed: this.#log.flushed,
+      newest: this.#appender.lastStoreTimestamp,
+    }));
     this.#seldom = new SeldomWarning(this.#clock, this.#logger);
     this.#disk = new DiskGuard({
       fs: this.#fs,
@@ -164,6 +168,7 @@ export class MessageStore {
       onVouched: () => this.#committedLater(),
     });
     this.#reader = new MessageReader({
+      logger: this.#logger,
       log: this.#log,
       kinds: this.#kinds,
       index: this.#index,
@@ -349,7 +354,8 @@ export class MessageStore {
 
   /**
    * Copies the chosen records, one behind the other, to `target[at...]`. False and `ready` as in `select`; the repeated call, with the
-   * same result and target, goes on where this one stopped.
+   * same result and target, goes on where this one stopped. A record that turns out damaged is taken out of the result, whose `count` and
+   * `totalBytes` shrink; if none is left its status becomes MESSAGE_WAS_REMOVING, and the reader goes on at `nextBeginOffset`.
    */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     return this.#reader.copyRecords(result, target, at, ready);
@@ -420,8 +426,10 @@ export class MessageStore {
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
     const goOn = await this.#derived.pause();
     try {
-      // First: units that are gone must not be vouched for.
+      // First: units that are gone must not be vouched for, nor bytes be durable that are not there.
+      this.#checkpoint.mark?.lower(offset);
       await this.#derived.logCutTo(offset);
+      await this.#derived.writeCheckpoint();
       for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
       for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
       await this.#index?.truncateTo(offset);
@@ -433,6 +441,7 @@ export class MessageStore {
       this.#deleted.lowerTo(offset);
       this.#dispatcher.livesChanged();
     } finally {
+      this.#checkpoint.mark?.release();
       goOn();
     }
     return true;
