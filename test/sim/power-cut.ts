@@ -8,7 +8,9 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
+
 import { type Hold, type InjectedFault, readWhole, saveDurably } from '../../src/io/index.ts';
+
 import {
   type MessageStore,
   type MessageStoreConfig,
@@ -16,8 +18,10 @@ import {
   PutResult,
   putStatusName,
 } from '../../src/store/index.ts';
+
 import { checkClosedFiles, checkCutIsDead, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
 import { damageDerived, removeTree } from './damage.ts';
+
 import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
@@ -30,6 +34,17 @@ import { PowerLost, World } from './world.ts';
 const PAGE = 4096;
 const SECTOR = 512;
 
+/** The kinds of segments by the settings that choose them. */
+export const SEGMENTS: Record<SegmentsUnderTest, Partial<MessageStoreConfig>> = {
+  buffered: {},
+  mapped: { gantrySegments: 'mapped' },
+  'without-mmap': { writeWithoutMmap: true },
+  pool: { transientStorePoolEnable: true, transientStorePoolSize: 2 },
+  warm: { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1 },
+  'warm-mapped': { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1, gantrySegments: 'mapped' },
+};
+export type SegmentsUnderTest = 'buffered' | 'mapped' | 'without-mmap' | 'pool' | 'warm' | 'warm-mapped';
+
 export interface HistoryOptions {
   /** The disk reports syncs that it does not do: then acknowledged messages must be seen to go missing. */
   syncLies?: boolean;
@@ -37,6 +52,8 @@ export interface HistoryOptions {
   flushDiskType?: 'SYNC_FLUSH' | 'ASYNC_FLUSH';
   /** Sends, stops, cuts and kills alone, as seeds have it that were named before there was more. */
   plain?: boolean;
+  /** Kind of segments; default buffered. */
+  segments?: SegmentsUnderTest;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -89,6 +106,7 @@ class History {
   };
   readonly #world: World;
   readonly #model = new Model(LOG_FILE_BYTES);
+  readonly #segments: SegmentsUnderTest;
   /** What the history began with, and what the present life has. */
   readonly #usualFlush: FlushDiskType;
   #config: MessageStoreConfig = smallConfig();
@@ -140,6 +158,7 @@ class History {
     const tell = (text: string): void => trace(`  store: ${text}`);
     this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
     const drawn = this.#world.random.int(4) > 0 ? 'SYNC_FLUSH' : 'ASYNC_FLUSH';
+    this.#segments = options.segments ?? 'buffered';
     this.#usualFlush = options.flushDiskType ?? drawn;
     this.#readers = new Readers(this.#world);
     const extra = this.#extra;
@@ -263,6 +282,7 @@ class History {
       ...this.#waysOfStarting(),
       ...this.#settings?.next(this.#usualFlush, this.#ending),
       ...settings,
+      ...SEGMENTS[this.#segments],
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
     this.#cold = this.#extra?.int(3) === 0;
@@ -477,7 +497,8 @@ class History {
       // An answer after the power went never reached anybody.
       if (this.#store !== store || world.fs.isDown) return;
       this.report.acknowledged++;
-      this.#model.promise(end, this.#syncFlush ? end : 0);
+      // The pool answers what is in memory only.
+      this.#model.promise(this.#segments === 'pool' ? 0 : end, this.#syncFlush ? end : 0);
     });
   }
 
