@@ -8,9 +8,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
-
 import { type Hold, type InjectedFault, readWhole, saveDurably } from '../../src/io/index.ts';
-
 import {
   type MessageStore,
   type MessageStoreConfig,
@@ -18,10 +16,8 @@ import {
   PutResult,
   putStatusName,
 } from '../../src/store/index.ts';
-
 import { checkClosedFiles, checkCutIsDead, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
 import { damageDerived, removeTree } from './damage.ts';
-
 import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
