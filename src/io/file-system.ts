@@ -8,6 +8,7 @@
 // Failures are GantryError: DISK_FULL when there is no space, IO for all else; both name the path.
 
 import type { GantryError } from '../common/index.ts';
+import type { FileMapper } from './file-mapper.ts';
 
 /** Called exactly once; `error` is undefined on success. */
 export type Done = (error: GantryError | undefined) => void;
@@ -67,4 +68,6 @@ export interface FileSystem {
   bootId(): string | undefined;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */
   usedFraction(path: string): number;
+  /** Maps files into memory; absent where that cannot be done. A mapper of its own each time it is asked for. */
+  readonly mapper?: FileMapper | undefined;
 }

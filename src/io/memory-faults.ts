@@ -5,6 +5,7 @@ export type Operation =
   | 'open'
   | 'create'
   | 'createSized'
+  | 'map'
   | 'read'
   | 'write'
   | 'sync'

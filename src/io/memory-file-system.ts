@@ -7,12 +7,14 @@
 // own name durable, an asynchronous write is seen when it completes and not before, and a failed sync loses what it covered.
 
 import { assert, type Clock, GantryError, type Random, systemClock } from '../common/index.ts';
+import type { DoneMapping, FileMapper } from './file-mapper.ts';
 import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
 import { type FaultRule, Faults, type Hold, type InjectedFault, type Operation } from './memory-faults.ts';
 import {
   DirectoryNode,
   FileNode,
   keepSomeNames,
+  MemoryMapping,
   type MemoryNode,
   type NameChange,
   settleNames,
@@ -41,6 +43,12 @@ export class MemoryFileSystem implements FileSystem {
   tearsInterrupted = false;
   /** Called before each operation that is attempted, for tests that count. */
   onOperation: ((operation: Operation, path: string) => void) | undefined;
+  /** Maps files of this disk. */
+  readonly mapper: FileMapper = {
+    pageBytes: PAGE,
+    onLockFailed: undefined,
+    map: (handle, position, length, _options, done) => this.#map(handle, position, length, done),
+  };
   /** What `usedFraction` answers while no capacity is set. */
   reportedUsedFraction = 0;
 
@@ -56,6 +64,7 @@ export class MemoryFileSystem implements FileSystem {
   #capacityPages: number | undefined;
   #operationsLeft = Number.POSITIVE_INFINITY;
   #down = false;
+  readonly #mappings = new Set<MemoryMapping>();
   readonly #inFlight = new Set<{ leave: Leave }>();
   readonly #faults = new Faults();
   readonly #clock: Clock;
@@ -229,6 +238,34 @@ export class MemoryFileSystem implements FileSystem {
     return id;
   }
 
+  #map(handle: FileHandle, position: number, length: number, done: DoneMapping): void {
+    assert(handle instanceof MemoryFileHandle && position % PAGE === 0, 'a mapping of another disk, or in a page');
+    const fail = (error: GantryError): void => done(error, undefined);
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('map', handle.path)?.error;
+    } catch (error) {
+      return this.failLater(fail, error as GantryError);
+    }
+    const { node } = handle;
+    this.#submit('map', handle.path, undefined, () => {
+      if (failure !== undefined) return fail(failure);
+      const free = this.#capacityPages === undefined ? Infinity : this.#capacityPages - this.#usedPages(this.#root);
+      if (!node.seen.reserve(position, length, free)) {
+        return fail(new GantryError('DISK_FULL', `no space left while trying to reserve ${handle.path}`));
+      }
+      const mapping = new MemoryMapping(node, position, length);
+      this.#mappings.add(mapping);
+      const end = (): void => {
+        if (!this.#mappings.has(mapping)) return;
+        mapping.absorb();
+        mapping.end();
+        this.#mappings.delete(mapping);
+      };
+      done(undefined, { bytes: mapping.bytes, end });
+    });
+  }
+
   usedFraction(path: string): number {
     this.#requirePower('look at', path);
     if (this.#capacityPages === undefined) return this.reportedUsedFraction;
@@ -274,6 +311,7 @@ export class MemoryFileSystem implements FileSystem {
 
   /** Makes everything that programs see durable, as after a long quiet time. */
   settle(): void {
+    this.#absorb();
     for (const change of this.#names) settleNames(change);
     this.#names = [];
     const walk = (directory: DirectoryNode): void => {
@@ -312,6 +350,7 @@ export class MemoryFileSystem implements FileSystem {
 
   /** A disk of its own with the same content, all of it durable, and no faults. */
   clone(options: Omit<MemoryFileSystemOptions, 'directories'> = {}): MemoryFileSystem {
+    this.#absorb();
     const copy = new MemoryFileSystem({ clock: this.#clock, ...options });
     copy.#root = this.#root.clone();
     return copy;
@@ -476,12 +515,15 @@ export class MemoryFileSystem implements FileSystem {
       // The process that waited for this is gone.
       if (epoch !== this.#epoch || this.#down) return;
       this.#inFlight.delete(entry);
+      this.#absorb();
       work();
     };
     if (!this.#faults.held(operation, path, task)) this.#schedule(task);
   }
 
   #endProcess(random: Random): void {
+    this.#absorb();
+    this.#unmap();
     this.#down = false;
     this.#operationsLeft = Number.POSITIVE_INFINITY;
     this.#capacityPages = undefined;
@@ -504,8 +546,10 @@ export class MemoryFileSystem implements FileSystem {
   #attempt(operation: Operation, path: string): Struck | undefined {
     this.#requirePower(operation, path);
     this.onOperation?.(operation, path);
+    this.#absorb();
     if (operation !== 'read' && operation !== 'open' && --this.#operationsLeft < 0) {
       this.#down = true;
+      this.#unmap();
       throw powerError(operation, path);
     }
     const rule = this.#faults.strike(operation, path);
@@ -514,6 +558,17 @@ export class MemoryFileSystem implements FileSystem {
     const text =
       code === 'IO' ? `cannot ${operation} ${path}: EIO` : `no space left while trying to ${operation} ${path}`;
     return { error: new GantryError(code, text), keepBytes: rule.keepBytes ?? 0, silent: rule.silent ?? false };
+  }
+
+  /** Looks what programs have changed in mapped pages. */
+  #absorb(): void {
+    if (!this.#down) for (const mapping of this.#mappings) mapping.absorb();
+  }
+
+  /** The process is gone, and its memory. */
+  #unmap(): void {
+    for (const mapping of this.#mappings) mapping.end();
+    this.#mappings.clear();
   }
 
   #begin(operation: Operation, path: string): void {

@@ -4,7 +4,7 @@
 // A file is held twice: `seen` is what programs read, `durable` is what a power cut leaves for certain. Between the two
 // lies `unsynced`, the list of writes and length changes since the last sync, in order.
 
-import type { Random } from '../common/index.ts';
+import { assert, type Random } from '../common/index.ts';
 
 const PAGE = 4096;
 /** The unit that a disk writes whole, except for the one that it was writing when the power went. */
@@ -63,6 +63,22 @@ export class SparseBytes {
     this.length = length;
   }
 
+  /** Gives every page of a range its memory, as far as `freePages` go; false if they do not suffice. */
+  reserve(position: number, length: number, freePages: number): boolean {
+    let free = freePages;
+    for (let number = Math.floor(position / PAGE); number * PAGE < position + length; number++) {
+      if (this.#pages.has(number)) continue;
+      if (free-- <= 0) return false;
+      this.#pages.set(number, new Uint8Array(PAGE));
+    }
+    return true;
+  }
+
+  /** Whether the page that holds a position has its memory. */
+  hasPage(position: number): boolean {
+    return this.#pages.has(Math.floor(position / PAGE));
+  }
+
   /** How many bytes of a write at `position` fit when only `freePages` more pages may be taken. */
   fitting(length: number, position: number, freePages: number): number {
     let free = freePages;
@@ -93,6 +109,8 @@ interface Change {
 export class FileNode {
   seen: SparseBytes = new SparseBytes();
   modifiedMs: number;
+  /** Where programs have it in their memory. */
+  readonly mappings: Set<MemoryMapping> = new Set();
   #durable = new SparseBytes();
   #unsynced: Change[] = [];
   #order = 0;
@@ -114,6 +132,17 @@ export class FileNode {
   write(bytes: Uint8Array, position: number): void {
     this.seen.write(bytes, position);
     this.#unsynced.push({ order: this.#order++, position, bytes });
+    for (const mapping of this.mappings) mapping.refresh(bytes, position);
+  }
+
+  /** Bytes that a program has changed in its memory: the whole page is what reaches the disk, or not. */
+  writeInPage(bytes: Uint8Array, position: number): void {
+    this.seen.write(bytes, position);
+    for (const mapping of this.mappings) mapping.refresh(bytes, position);
+    const page = new Uint8Array(PAGE);
+    const start = position - (position % PAGE);
+    const length = this.seen.read(page, 0, PAGE, start);
+    this.#unsynced.push({ order: this.#order++, position: start, bytes: page.subarray(0, length) });
   }
 
   truncate(length: number): void {
@@ -156,6 +185,59 @@ export class FileNode {
     let n = 0;
     while (n < this.#unsynced.length && this.#unsynced[n]!.order < order) n++;
     return this.#unsynced.splice(0, n);
+  }
+}
+
+/**
+ * A range of a file in a program's memory. What the program changes there is found by comparison, page by page, whenever anything is
+ * asked of the disk; so an unsynced page may reach the disk in any of the states that it had then, and others not.
+ */
+export class MemoryMapping {
+  readonly node: FileNode;
+  readonly position: number;
+  readonly bytes: Uint8Array;
+  readonly #last: Uint8Array;
+
+  constructor(node: FileNode, position: number, length: number) {
+    this.node = node;
+    this.position = position;
+    this.bytes = new Uint8Array(length);
+    node.seen.read(this.bytes, 0, length, position);
+    this.#last = this.bytes.slice();
+    node.mappings.add(this);
+  }
+
+  /** Puts what the program has changed into the file. */
+  absorb(): void {
+    const { bytes, position } = this;
+    const last = this.#last;
+    for (let page = 0; page < bytes.length; page += PAGE) {
+      const pageEnd = Math.min(page + PAGE, bytes.length);
+      if (Buffer.compare(bytes.subarray(page, pageEnd), last.subarray(page, pageEnd)) === 0) continue;
+      let from = page;
+      while (bytes[from] === last[from]) from++;
+      let to = pageEnd;
+      while (bytes[to - 1] === last[to - 1]) to--;
+      const changed = bytes.slice(from, to);
+      last.set(changed, from);
+      // A real system ends the process here (SIGBUS), whether or not the disk has a block left.
+      assert(this.node.seen.hasPage(position + from), 'a mapped page was changed that has no block');
+      this.node.writeInPage(changed, position + from);
+    }
+  }
+
+  /** The file has other bytes at a place now. */
+  refresh(bytes: Uint8Array, position: number): void {
+    const from = Math.max(position, this.position);
+    const to = Math.min(position + bytes.length, this.position + this.bytes.length);
+    if (from >= to) return;
+    const part = bytes.subarray(from - position, to - position);
+    this.bytes.set(part, from - this.position);
+    this.#last.set(part, from - this.position);
+  }
+
+  end(): void {
+    this.node.mappings.delete(this);
   }
 }
 

@@ -3,7 +3,9 @@
 
 import * as fs from 'node:fs';
 import { GantryError } from '../common/index.ts';
+import type { FileMapper } from './file-mapper.ts';
 import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
+import { loadFileMapper } from './mmap.ts';
 
 function ioError(error: unknown, action: string, path: string): GantryError {
   const code = (error as NodeJS.ErrnoException).code;
@@ -214,5 +216,9 @@ export const nodeFileSystem: FileSystem = {
     } catch {
       return -1;
     }
+  },
+
+  get mapper(): FileMapper | undefined {
+    return loadFileMapper();
   },
 };

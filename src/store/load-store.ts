@@ -17,6 +17,7 @@ import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
+import { planSegments, type SegmentPlan } from './segment-settings.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
 /** What the store is handed (contract 1). Everything has a real default. */
@@ -46,6 +47,7 @@ export interface StoreParts {
   logFolder: string;
   files: SegmentFile[];
   kinds: QueueKinds;
+  segments: SegmentPlan;
   logCache: ReadCache;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
@@ -73,6 +75,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const delayLevels = parseDelayLevels(config.messageDelayLevel);
   // Everything that can refuse the start comes before the first change.
   const started = clock.monotonic();
+  const segments = planSegments(config, fs, logger);
   const clean = fs.stat(`${root}/abort`) === undefined;
   const files = loadSegments({
     fs,
@@ -221,6 +224,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     logFolder,
     files,
     kinds,
+    segments,
     logCache,
     index,
     checkpoint,

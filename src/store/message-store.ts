@@ -25,6 +25,7 @@ import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
+import { PoolCommit } from './flush/pool-commit.ts';
 import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
@@ -37,6 +38,7 @@ import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import type { Ready } from './segment/index.ts';
+import { segmentMemory, warmFiles } from './segment-settings.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */
@@ -79,6 +81,8 @@ export class MessageStore {
   readonly #checkpoint: StoreCheckpoint;
   readonly #dispatcher: Dispatcher;
   readonly #acks: AckQueue;
+  /** Present: what is appended waits in the transient store pool. */
+  readonly #pool: PoolCommit | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
@@ -125,12 +129,18 @@ export class MessageStore {
       files: parts.files,
       end: parts.report.end,
       cache: parts.logCache,
+      memory: segmentMemory(parts.segments, this.config, this.#clock, this.#logger, (error) =>
+        this.#disk.writeFailed(`the CommitLog has no space ahead: ${error.message}`),
+      ),
+      warm: warmFiles(this.config, this.#fs, this.#logger),
+      onWriteDelayed: parts.segments.pool ? (error) => this.#writeDelayed(error) : undefined,
       mayCommitInto: (base) => this.#derived.mayCommitInto(base),
       onCommitted: () => this.#committedLater(),
       onFlushed: () => this.#flushEnded(),
       onWriteFailed: (error) => this.#writeFailed(error),
       onSyncFailed: (error) => this.#syncFailed(error),
     });
+    this.#pool = parts.segments.pool ? new PoolCommit(this.#log, this.#clock, this.config) : undefined;
     this.#appender = new MessageAppender(
       this.#log,
       this.#kinds,
@@ -221,6 +231,16 @@ export class MessageStore {
       return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.config.gantryMaxDispatchBehindBytes}`;
     }
     return undefined;
+  }
+
+  /** Whether appends wait in the transient store pool. */
+  get hasPool(): boolean {
+    return this.#pool !== undefined;
+  }
+
+  /** Buffers of the transient store pool that are left; as many as an int holds without a pool, as RocketMQ says it. */
+  get remainTransientStoreBufferNumbs(): number {
+    return this.#pool?.free ?? 2_147_483_647;
   }
 
   /**
@@ -452,6 +472,7 @@ export class MessageStore {
     if (this.#closing) return;
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();
+    this.#pool?.stop();
     this.#disk.stop();
     await this.#quiet();
     const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
@@ -488,6 +509,13 @@ export class MessageStore {
       result.reason = `the topic ${request.topic} is being deleted`;
       return PutMessageStatus.SERVICE_NOT_AVAILABLE;
     }
+    if (this.#pool !== undefined) {
+      if (this.#pool.free > 0) return PutMessageStatus.PUT_OK;
+      result.reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.config.transientStorePoolSize}`;
+      return this.config.fastFailIfNoBufferInStorePool
+        ? PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+        : PutMessageStatus.OS_PAGE_CACHE_BUSY;
+    }
     // Once a turn is enough: what the turn has appended itself is not what stalls.
     if (this.#log.uncommittedSince !== 0 && !this.#turnAsked) {
       const age = this.#clock.monotonic() - this.#log.uncommittedSince;
@@ -513,9 +541,10 @@ export class MessageStore {
    */
   endTurn(): void {
     if (!this.#turnAsked) return;
-    this.#log.commit();
+    if (this.#pool === undefined) this.#log.commit();
+    else this.#pool.endTurn();
     this.#afterCommit();
-    this.#acks.progress(this.#log.committed, this.#log.flushed);
+    this.#acks.progress(this.#answered, this.#log.flushed);
   }
 
   #afterCommit(): void {
@@ -543,8 +572,13 @@ export class MessageStore {
     }
   }
 
+  /** Up to where sends are answered that wait for no flush. */
+  get #answered(): number {
+    return this.#pool === undefined || this.#syncFlush ? this.#log.committed : this.#pool.answered;
+  }
+
   #progress(): void {
-    this.#acks.progress(this.#log.committed, this.#log.flushed);
+    this.#acks.progress(this.#answered, this.#log.flushed);
     // A share of what waits, so that dispatch keeps up with any rate of puts.
     const behind = this.#confirmed - this.#dispatcher.dispatched;
     const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
@@ -578,6 +612,11 @@ export class MessageStore {
     this.#acks.abandon(this.#log.committed, reason);
   }
 
+  /** The pool keeps what cannot be written: its senders have their answers. */
+  #writeDelayed(error: GantryError): void {
+    this.#disk.writeFailed(`the CommitLog cannot be written: ${error.message}`);
+  }
+
   #syncFailed(error: GantryError): void {
     const reason = `a sync of the CommitLog failed: ${error.message}`;
     this.#logger.error(`${reason}; no more sends are taken, reads go on. Restart the broker when the disk is sound`);
@@ -593,6 +632,7 @@ export class MessageStore {
       this.#timers.push(this.#clock.every(config.flushIntervalCommitLog, () => this.#flushByTime()));
     else this.#timers.push(this.#clock.every(ACK_SWEEP_MS, () => this.#acks.expire()));
     this.#lastThoroughFlush = this.#clock.monotonic();
+    this.#pool?.start();
     this.#derived.start();
     this.#disk.start();
   }
@@ -632,10 +672,12 @@ export class MessageStore {
       const step = (): void => {
         this.#turnAsked = true;
         this.#turn();
+        this.#log.commit();
         this.#log.flush();
         const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;
         const dispatched = this.#dispatcher.dispatched >= this.#confirmed;
-        if ((settled && dispatched) || this.#log.syncFailure !== undefined) resolve();
+        const stuck = this.#log.syncFailure ?? (this.#closing ? this.#log.writeDelayed : undefined);
+        if ((settled && dispatched) || stuck !== undefined) resolve();
         else this.#clock.soon(step);
       };
       step();

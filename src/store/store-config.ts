@@ -7,6 +7,8 @@ export type FlushDiskType = 'ASYNC_FLUSH' | 'SYNC_FLUSH';
 export type BrokerRole = 'ASYNC_MASTER' | 'SYNC_MASTER' | 'SLAVE';
 
 export type DamagedRecordPolicy = 'refuse' | 'cut' | 'skip';
+/** Where appends go: memory that a commit writes, or the pages of the files themselves; `auto` chooses by flush mode. */
+export type SegmentKind = 'auto' | 'buffered' | 'mapped';
 
 export interface MessageStoreConfig {
   /** Root of the store. */
@@ -37,6 +39,23 @@ export interface MessageStoreConfig {
   flushIntervalConsumeQueue: number;
   flushConsumeQueueLeastPages: number;
   flushConsumeQueueThoroughInterval: number;
+  gantrySegments: SegmentKind;
+  /** Appends are written by calls on the file, never through mapped pages; switches the pool off. */
+  writeWithoutMmap: boolean;
+  /** Appends are answered (asynchronous flush) when they are in memory, and written later, within the buffers of a pool. */
+  transientStorePoolEnable: boolean;
+  /** Buffers of that pool, each of the length of a CommitLog file. */
+  transientStorePoolSize: number;
+  fastFailIfNoBufferInStorePool: boolean;
+  /** The pool is written each so many ms, when so many 4 KiB pages wait, or when the last time was so many ms ago. */
+  commitIntervalCommitLog: number;
+  commitCommitLogLeastPages: number;
+  commitCommitLogThoroughInterval: number;
+  wakeCommitWhenPutMessage: boolean;
+  /** Fills a file with zeros when it is made ahead, and locks mapped pages. */
+  warmMapedFileEnable: boolean;
+  /** With sync flush: 4 KiB pages of such a file between two syncs. */
+  flushLeastPagesWhenWarmMapedFile: number;
   /** Ms until a waiting sync send is answered FLUSH_DISK_TIMEOUT. RocketMQ: 5000; here 2500, so that the true code arrives before the client's own 3 s (docs/decisions). */
   syncFlushTimeout: number;
   /** Ms that the oldest uncommitted append may wait before sends are refused as OS_PAGE_CACHE_BUSY. */
@@ -101,6 +120,17 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     flushIntervalConsumeQueue: 1000,
     flushConsumeQueueLeastPages: 2,
     flushConsumeQueueThoroughInterval: 60_000,
+    gantrySegments: 'auto',
+    writeWithoutMmap: false,
+    transientStorePoolEnable: false,
+    transientStorePoolSize: 5,
+    fastFailIfNoBufferInStorePool: false,
+    commitIntervalCommitLog: 200,
+    commitCommitLogLeastPages: 4,
+    commitCommitLogThoroughInterval: 200,
+    wakeCommitWhenPutMessage: true,
+    warmMapedFileEnable: false,
+    flushLeastPagesWhenWarmMapedFile: 4096,
     syncFlushTimeout: 2500,
     osPageCacheBusyTimeOutMills: 1000,
     maxMessageSize: 4_194_304,

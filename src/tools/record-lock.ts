@@ -1,5 +1,5 @@
-// Java's FileChannel.lock is an fcntl record lock, which Node does not offer. Through FFI (koffi, optional, loaded here and nowhere
-// else) we take the same one; without it we can only see on Linux who holds one.
+// Java's FileChannel.lock is an fcntl record lock, which Node does not offer. Through FFI (koffi, optional) we take the same one;
+// without it we can only see on Linux who holds one.
 //
 // A record lock belongs to the process and the file: it falls as soon as the process closes any descriptor of that file, and a
 // second lock of the same process succeeds. So nothing else in this process may open the file while the lock is held.

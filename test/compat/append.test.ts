@@ -7,13 +7,33 @@ import { RecordOutcome, RecordView, readRecord, Verify } from '../../src/message
 import { FILE_STORES, goldenManifest } from './golden.ts';
 import { append, durable, goldenDisk, openStore, read } from './open-store.ts';
 
-for (const name of FILE_STORES) {
-  test(`${name}: appending goes on where Java's log and queues ended`, async () => {
+/** Each store as its broker was set, and those that Java wrote in other ways with each kind of segments. */
+const CASES: ReadonlyArray<readonly [name: string, settings: Readonly<Record<string, string>>]> = [
+  ...FILE_STORES.map((name) => [name, {}] as const),
+  ...['550-writewithoutmmap', '550-pool-propcrc', '550-pool-propcrc-crash', '550-midwrite-crash'].flatMap((name) =>
+    [
+      { gantrySegments: 'mapped', writeWithoutMmap: 'false', transientStorePoolEnable: 'false' },
+      {
+        gantrySegments: 'mapped',
+        warmMapedFileEnable: 'true',
+        writeWithoutMmap: 'false',
+        transientStorePoolEnable: 'false',
+      },
+      { writeWithoutMmap: 'true', transientStorePoolEnable: 'false' },
+      { transientStorePoolEnable: 'true', writeWithoutMmap: 'false' },
+    ].map((settings) => [name, settings] as const),
+  ),
+];
+
+for (const [name, settings] of CASES) {
+  const set = Object.entries(settings).filter(([, value]) => value !== 'false');
+  test(`${name}: appending goes on where Java's log and queues ended${set.map((pair) => `, ${pair.join('=')}`).join('')}`, async () => {
     const manifest = goldenManifest(name);
+    const conf = { ...manifest.brokerConf, ...settings };
     const fs = goldenDisk(name);
     const java = manifest.javaAfterStart!;
     const plain = java.queues.filter(({ topic }) => Buffer.byteLength(topic) <= 127 || topic.startsWith('%RETRY%'));
-    let { store } = await openStore(fs, manifest.brokerConf);
+    let { store } = await openStore(fs, conf);
     let position = manifest.endOfData;
     const fileSize = store.config.mappedFileSizeCommitLog;
     for (let round = 0; round < 2; round++) {
@@ -28,7 +48,7 @@ for (const name of FILE_STORES) {
       }
       await durable(store, position);
       await store.close();
-      ({ store } = await openStore(fs, manifest.brokerConf));
+      ({ store } = await openStore(fs, conf));
       assert.equal(store.recovery.clean, true);
       assert.equal(store.watermarks.wrote, position);
     }

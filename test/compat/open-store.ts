@@ -40,6 +40,10 @@ export function storeConfig(conf: Readonly<Record<string, string>>): Partial<Mes
     maxIndexNum: Number(conf['maxIndexNum']),
     enabledAppendPropCRC: conf['enabledAppendPropCRC'] === 'true',
     forceVerifyPropCRC: conf['forceVerifyPropCRC'] === 'true',
+    writeWithoutMmap: conf['writeWithoutMmap'] === 'true',
+    transientStorePoolEnable: conf['transientStorePoolEnable'] === 'true',
+    warmMapedFileEnable: conf['warmMapedFileEnable'] === 'true',
+    gantrySegments: conf['gantrySegments'] === 'mapped' ? 'mapped' : 'auto',
   };
 }
 

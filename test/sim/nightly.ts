@@ -1,11 +1,11 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
-// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. `--damage refuse`,
-// `cut` or `skip`: bits of durable records flip, too (implies --plain). `--kinds`: histories of
-// all kinds of queues instead. Ends with exit code 1 if any seed fails, after naming each.
+// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws; `--segments mapped` (or another name in SEGMENTS).
+// `--damage refuse`, `cut` or `skip`: bits of durable records flip, too (implies --plain). `--kinds`: histories of all kinds of queues
+// instead. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
 import { runKindsHistory } from './kinds-history.ts';
-import { type HistoryOptions, runHistory } from './power-cut.ts';
+import { type HistoryOptions, runHistory, SEGMENTS, type SegmentsUnderTest } from './power-cut.ts';
 
 const { values } = parseArgs({
   options: {
@@ -17,10 +17,13 @@ const { values } = parseArgs({
     plain: { type: 'boolean', default: false },
     'first-failure': { type: 'boolean', default: false },
     damage: { type: 'string' },
+    segments: { type: 'string', default: 'buffered' },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
 const { flush } = values;
+if (!(values.segments in SEGMENTS)) throw new Error(`--segments ${values.segments}`);
+const segments = values.segments as SegmentsUnderTest;
 if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') throw new Error(`--flush ${flush}`);
 const { damage } = values;
 if (damage !== undefined && damage !== 'refuse' && damage !== 'cut' && damage !== 'skip')
@@ -28,12 +31,14 @@ if (damage !== undefined && damage !== 'refuse' && damage !== 'cut' && damage !=
 const options: HistoryOptions = {
   syncLies: values['sync-lies'],
   plain: values.plain,
+  segments,
   ...(flush === undefined ? {} : { flushDiskType: flush }),
   ...(damage === undefined ? {} : { damage }),
 };
 const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
   (damage === undefined ? '' : ` --damage ${damage}`) +
+  (segments === 'buffered' ? '' : ` --segments ${segments}`) +
   `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${values.kinds ? ' --kinds' : ''}`;
 const run = async (seed: number, more: HistoryOptions): Promise<object> =>
   values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);

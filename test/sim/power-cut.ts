@@ -33,6 +33,17 @@ import { PowerLost, World } from './world.ts';
 const PAGE = 4096;
 const SECTOR = 512;
 
+/** The kinds of segments by the settings that choose them. */
+export const SEGMENTS: Record<SegmentsUnderTest, Partial<MessageStoreConfig>> = {
+  buffered: {},
+  mapped: { gantrySegments: 'mapped' },
+  'without-mmap': { writeWithoutMmap: true },
+  pool: { transientStorePoolEnable: true, transientStorePoolSize: 2 },
+  warm: { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1 },
+  'warm-mapped': { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1, gantrySegments: 'mapped' },
+};
+export type SegmentsUnderTest = 'buffered' | 'mapped' | 'without-mmap' | 'pool' | 'warm' | 'warm-mapped';
+
 export interface HistoryOptions {
   /** The disk reports syncs that it does not do: then acknowledged messages must be seen to go missing. */
   syncLies?: boolean;
@@ -42,6 +53,8 @@ export interface HistoryOptions {
   plain?: boolean;
   /** Bits of durable records flip between the lives, and the start has this gantryDamagedRecord. Implies `plain`. */
   damage?: DamagedRecordPolicy;
+  /** Kind of segments; default buffered. */
+  segments?: SegmentsUnderTest;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -97,6 +110,7 @@ class History {
   };
   readonly #world: World;
   readonly #model = new Model(LOG_FILE_BYTES);
+  readonly #segments: SegmentsUnderTest;
   /** What the history began with, and what the present life has. */
   readonly #usualFlush: FlushDiskType;
   #config: MessageStoreConfig = smallConfig();
@@ -155,6 +169,7 @@ class History {
     const tell = (text: string): void => trace(`  store: ${text}`);
     this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
     const drawn = this.#world.random.int(4) > 0 ? 'SYNC_FLUSH' : 'ASYNC_FLUSH';
+    this.#segments = options.segments ?? 'buffered';
     this.#usualFlush = options.flushDiskType ?? drawn;
     this.#readers = new Readers(this.#world);
     const extra = this.#extra;
@@ -307,6 +322,7 @@ class History {
       // Damage before the place where it begins to look would not be seen.
       ...(this.#rots === undefined ? {} : { enableAcceleratedRecovery: false }),
       ...settings,
+      ...SEGMENTS[this.#segments],
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
     this.#cold = this.#extra?.int(3) === 0;
@@ -529,7 +545,8 @@ class History {
       // An answer after the power went never reached anybody.
       if (this.#store !== store || world.fs.isDown) return;
       this.report.acknowledged++;
-      this.#model.promise(end, this.#syncFlush ? end : 0);
+      // The pool answers what is in memory only.
+      this.#model.promise(this.#segments === 'pool' ? 0 : end, this.#syncFlush ? end : 0);
     });
   }
 

@@ -62,8 +62,10 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
       earliestMessageTimeStamp: first === undefined ? undefined : String(first.storeTimestamp),
       getMessageEntireTimeMax: '0',
       pageCacheLockTimeMills: '0',
+      // RocketMQ: only with the transient store pool.
+      remainHowManyDataToCommit: store.hasPool ? byteCount(marks.wrote - marks.committed) : undefined,
       remainHowManyDataToFlush: byteCount(Math.max(0, marks.wrote - marks.flushed)),
-      remainTransientStoreBufferNumbs: '0',
+      remainTransientStoreBufferNumbs: String(store.remainTransientStoreBufferNumbs),
       startAcceptSendRequestTimeStamp: String(config.startAcceptSendRequestTimeStamp),
       timerReadBehind: '0',
       timerOffsetBehind: '0',

@@ -660,6 +660,11 @@ export class SendMessageProcessor {
 
   #refuseStatus(request: Request, status: PutMessageStatus, reason: string): void {
     this.#context.stats.putFailed++;
+    // RocketMQ: rejectRequest, asked before a send is decoded.
+    if (this.#context.store.remainTransientStoreBufferNumbs === 0) {
+      const remark = `[REJECTREQUEST]system busy, start flow control for a while (${reason})`;
+      return this.#refuse(request, ResponseCode.SYSTEM_BUSY, remark);
+    }
     this.#refuse(request, ackCode(status).code, this.#remark(status, reason));
   }
 
@@ -676,6 +681,8 @@ export class SendMessageProcessor {
         return `${NOT_STORED_REMARK} (${reason})`;
       case PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
         return `[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded. (${reason})`;
+      case PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
+        return `create mapped file failed, server is busy or broken. (${reason})`;
       case PutMessageStatus.OS_PAGE_CACHE_BUSY:
         return `[PC_SYNCHRONIZED]broker busy, start flow control for a while (${reason})`;
       default:

@@ -135,6 +135,87 @@ export const STORE_SETTINGS: SettingTable = {
     ),
     later('putMessageTimeout', 'int', 8000, 'ms', 'RocketMQ declares it and never reads it.'),
 
+    // How bytes get into the files.
+    honoured(
+      'gantrySegments',
+      ['auto', 'buffered', 'mapped'],
+      'auto',
+      '',
+      'Where appends go: buffered (memory, written once per turn), mapped (pages of the file; Linux, needs koffi) or auto, which takes what serves the flush mode best.',
+      { important: true },
+    ),
+    honoured(
+      'writeWithoutMmap',
+      'bool',
+      false,
+      '',
+      'Write by file calls and never through mapped pages; switches transientStorePoolEnable off.',
+      { important: true },
+    ),
+    honoured(
+      'transientStorePoolEnable',
+      'bool',
+      false,
+      '',
+      'Answer a send with ASYNC_FLUSH when it is in memory, and write it a little later: a killed process loses what was not written.',
+      { important: true },
+    ),
+    honoured(
+      'transientStorePoolSize',
+      'int',
+      5,
+      'buffers',
+      'How much may wait to be written, in lengths of a CommitLog file; beyond it sends are refused. Memory is taken as it is needed.',
+      { min: 2 },
+    ),
+    honoured(
+      'fastFailIfNoBufferInStorePool',
+      'bool',
+      false,
+      '',
+      'A put that finds that pool exhausted fails for good instead of being told to come again.',
+    ),
+    honoured('commitIntervalCommitLog', 'int', 200, 'ms', 'Time between two writes out of that pool.', {
+      min: 1,
+      important: true,
+    }),
+    honoured(
+      'commitCommitLogLeastPages',
+      'int',
+      4,
+      'pages of 4 KiB',
+      'Such a write waits until so much is there, or until commitCommitLogThoroughInterval is over.',
+      { min: 0 },
+    ),
+    honoured('commitCommitLogThoroughInterval', 'int', 200, 'ms', 'After this time anything that waits is written.', {
+      min: 0,
+    }),
+    honoured(
+      'wakeCommitWhenPutMessage',
+      'bool',
+      true,
+      '',
+      'Whether a put starts that write, rather than the interval alone.',
+      {
+        important: true,
+      },
+    ),
+    honoured(
+      'warmMapedFileEnable',
+      'bool',
+      false,
+      '',
+      'Fill a file with zeros when it is made ahead of its use, and lock mapped pages into memory.',
+    ),
+    honoured(
+      'flushLeastPagesWhenWarmMapedFile',
+      'int',
+      4096,
+      'pages of 4 KiB',
+      'With SYNC_FLUSH, a sync follows each so much of that.',
+      { min: 1 },
+    ),
+
     // What a put may carry, and when it is refused.
     honoured('maxMessageSize', 'int', 4_194_304, 'bytes', 'Largest body of a message, and of a batch on the wire.', {
       min: 1,
@@ -569,29 +650,8 @@ export const STORE_SETTINGS: SettingTable = {
     later('accessMessageInMemoryHotRatio', 'int', 26, '% of memory', 'Part of the log that counts as hot.'),
 
     // What belongs to Java's threads, locks and mapped memory.
-    moot(
-      'transientStorePoolEnable',
-      'bool',
-      false,
-      '',
-      'Java: append in a pool of memory first. Here appends are buffered anyway.',
-      {
-        important: true,
-      },
-    ),
-    moot('transientStorePoolSize', 'int', 5, 'buffers', 'Java: buffers of that pool.'),
-    moot('fastFailIfNoBufferInStorePool', 'bool', false, '', 'Java: refuse a send when that pool is empty.'),
-    moot('commitIntervalCommitLog', 'int', 200, 'ms', 'Java: time between two writes out of that pool.', {
-      important: true,
-    }),
-    moot('commitCommitLogLeastPages', 'int', 4, 'pages of 4 KiB', 'Java: how much such a write waits for.'),
-    moot('commitCommitLogThoroughInterval', 'int', 200, 'ms', 'Java: time after which it writes anyway.'),
-    moot('wakeCommitWhenPutMessage', 'bool', true, '', 'Java: whether a put wakes that write.', { important: true }),
-    moot('writeWithoutMmap', 'bool', false, '', 'Java: write by file calls. Here always.', { important: true }),
     moot('sharedByteBufferNum', 'int', 16, 'buffers', 'Java: buffers of those writes.'),
     moot('putConsumeQueueDataByFileChannel', 'bool', true, '', 'Java: write queues by file calls. Here always.'),
-    moot('warmMapedFileEnable', 'bool', false, '', 'Java: touch the pages of a new file.'),
-    moot('flushLeastPagesWhenWarmMapedFile', 'int', 4096, 'pages of 4 KiB', 'Java: pages between two flushes of that.'),
     moot('mappedFileSwapEnable', 'bool', true, '', 'Java: unmap and map files again.'),
     moot('commitLogForceSwapMapInterval', 'long', 43_200_000, 'ms', 'Java: how often, at the latest.'),
     moot('commitLogSwapMapInterval', 'long', 3_600_000, 'ms', 'Java: how often, when unused.'),

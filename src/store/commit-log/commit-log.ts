@@ -16,27 +16,24 @@
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
-import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt, zeroBytes } from '../segment/index.ts';
+import {
+  BufferedMemory,
+  type Chunk,
+  cutSegments,
+  type ReadCache,
+  type Ready,
+  SegmentFile,
+  type SegmentMemory,
+  segmentAt,
+  type WarmFiles,
+  zeroBytes,
+} from '../segment/index.ts';
 
-/** Bytes of an ordinary chunk; a larger record or batch gets a chunk of its own, a multiple of that. */
-const CHUNK_BYTES = 1024 * 1024;
-/** Ordinary chunks, and bytes of longer ones, kept for reuse: fresh memory costs the loop a page fault each 4 KiB. */
-const FREE_CHUNKS = 2;
-const FREE_LONG_BYTES = 24 * CHUNK_BYTES;
 /** Bytes of chunks kept as the cache of the tail. */
-const TAIL_BYTES = 8 * CHUNK_BYTES;
+const TAIL_BYTES = 8 * 1024 * 1024;
 /** A synchronous write that takes longer than this means that the disk stalls writers: for a while, writes go off the loop. */
 const SLOW_WRITE_MS = 25;
 const ASYNC_AFTER_SLOW_MS = 10_000;
-
-/** A piece of the log in memory: bytes [start, start + used) of the address space. */
-export interface Chunk {
-  readonly start: number;
-  used: number;
-  readonly bytes: Uint8Array;
-  readonly view: DataView;
-  readonly file: SegmentFile;
-}
 
 export interface CommitLogOptions {
   fs: FileSystem;
@@ -49,6 +46,15 @@ export interface CommitLogOptions {
   /** End of the sound data, from recovery: all positions start here. */
   end: number;
   cache: ReadCache;
+  /** Where appends lie until they are committed; default memory of the process. */
+  memory?: SegmentMemory;
+  /** Fills files that are made ahead, so that their blocks are there before they are needed. */
+  warm?: WarmFiles | undefined;
+  /**
+   * What could not be written stays in memory and is tried again at the next commit, since its senders have their answers (the
+   * transient store pool); told each time. Writes then never hold the loop up. Absent: see `onWriteFailed`.
+   */
+  onWriteDelayed?: ((error: GantryError) => void) | undefined;
   /** Whether the log may go on into the file that begins at `base`; false holds commits until one is asked for again. */
   mayCommitInto: (base: number) => boolean;
   /** Told after each step forward, on the loop, outside any append. */
@@ -79,14 +85,14 @@ export class CommitLog {
   readonly files: SegmentFile[];
   readonly #chunks: Chunk[] = [];
   #chunkBytes = 0;
-  readonly #free: Uint8Array[] = [];
-  readonly #freeLong: Uint8Array[] = [];
+  readonly #memory: SegmentMemory;
   #current: Chunk | undefined;
   #lastFound: Chunk | undefined;
   #writing = false;
   #asyncUntil = 0;
   #syncing = false;
   #syncFailed: GantryError | undefined;
+  #delayed: GantryError | undefined;
   #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
   /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
@@ -100,6 +106,7 @@ export class CommitLog {
     this.#options = options;
     this.#fs = options.fs;
     this.#clock = options.clock;
+    this.#memory = options.memory ?? new BufferedMemory();
     this.fileSize = options.fileSize;
     this.files = options.files;
     this.wrote = options.end;
@@ -113,6 +120,8 @@ export class CommitLog {
       this.#addFile(options.end);
     }
     this.#makeNextAhead();
+    this.#memory.onCut = (error) => this.#wasCut(error);
+    this.#memory.advance(this.#active(), this.wrote, this.#fileBehind(this.#active()));
   }
 
   /** Start of the oldest file. */
@@ -123,6 +132,17 @@ export class CommitLog {
   /** True while a sync has failed: the log takes nothing more. */
   get syncFailure(): GantryError | undefined {
     return this.#syncFailed;
+  }
+
+  /** Why what was put is not written yet although it was tried (see `onWriteDelayed`); undefined once it is. */
+  get writeDelayed(): GantryError | undefined {
+    return this.#delayed;
+  }
+
+  /** Files that have bytes which are not committed. */
+  get uncommittedFiles(): number {
+    if (this.committed === this.wrote) return 0;
+    return Math.floor((this.wrote - 1) / this.fileSize) - Math.floor(this.committed / this.fileSize) + 1;
   }
 
   /** Whether a record of `size` bytes fits into a file at all. */
@@ -147,17 +167,12 @@ export class CommitLog {
 
   /** A buffer for at least `size` bytes of records that have no place yet, with old bytes in it; it ends in `adopt` or `giveBuffer`. */
   takeBuffer(size: number): Uint8Array {
-    return size <= CHUNK_BYTES ? (this.#free.pop() ?? new Uint8Array(CHUNK_BYTES)) : this.#longBytes(size);
+    return this.#memory.takeBuffer(size);
   }
 
   /** Takes back a buffer that is not used any more. */
   giveBuffer(bytes: Uint8Array): void {
-    if (bytes.length === CHUNK_BYTES) {
-      if (this.#free.length < FREE_CHUNKS) this.#free.push(bytes);
-      return;
-    }
-    const kept = this.#freeLong.reduce((sum, other) => sum + other.length, 0);
-    if (kept + bytes.length <= FREE_LONG_BYTES) this.#freeLong.push(bytes);
+    this.#memory.giveBuffer(bytes);
   }
 
   /** Closes the active file if `size` bytes don't fit into it; answers where they go. Requires `fits(size)`. */
@@ -171,7 +186,8 @@ export class CommitLog {
   adopt(bytes: Uint8Array, size: number): void {
     const file = this.#active();
     assert(size <= bytes.length && size + BLANK_BYTES <= file.end - this.wrote, 'bytes are adopted without room');
-    this.appended(this.#addChunk(file, bytes), size);
+    const view = new DataView(bytes.buffer);
+    this.appended(this.#addChunk({ start: this.wrote, used: 0, bytes, view, file, mapped: false }), size);
   }
 
   /** Takes over `size` bytes that were written into the chunk of the last `reserve`. */
@@ -246,13 +262,22 @@ export class CommitLog {
       const from = this.committed - chunk.start;
       const length = chunk.used - from;
       const position = this.committed - chunk.file.base;
-      if (this.#clock.monotonic() < this.#asyncUntil) {
+      // Its pages are the file's.
+      if (chunk.mapped) {
+        this.#advanceCommitted(chunk, from + length);
+        continue;
+      }
+      if (this.#options.onWriteDelayed !== undefined || this.#clock.monotonic() < this.#asyncUntil) {
         this.#writing = true;
         chunk.file.handle().write(chunk.bytes, from, length, position, (error) => {
           this.#writing = false;
+          // A file was cut meanwhile, and the chunk given up.
+          if (this.committed >= this.wrote) return;
           if (error !== undefined) return this.#writeFailed(error);
+          this.#delayed = undefined;
           this.#advanceCommitted(chunk, from + length);
           this.commit();
+          if (this.#syncWaiters.length > 0) this.flush();
           this.#options.onCommitted();
         });
         return;
@@ -306,6 +331,7 @@ export class CommitLog {
   /** Syncs what is committed until everything below `offset` is durable. */
   syncTo(offset: number, done: (error: GantryError | undefined) => void): void {
     this.#syncWaiters.push({ offset, done });
+    if (offset > this.committed) this.commit();
     this.#releaseSyncWaiters();
   }
 
@@ -325,7 +351,7 @@ export class CommitLog {
       this.#chunks.shift();
       this.#chunkBytes -= chunk.bytes.length;
       if (this.#lastFound === chunk) this.#lastFound = undefined;
-      this.giveBuffer(chunk.bytes);
+      this.#memory.release(chunk);
     }
   }
 
@@ -340,6 +366,7 @@ export class CommitLog {
     );
     for (const file of this.files) if (file.end > offset) this.#options.cache.forget(file);
     this.#dropChunks(offset);
+    for (const file of this.files) if (file.end > offset) this.#memory.forget(file);
     this.#dropAhead();
     cutSegments(this.#fs, this.#options.folder, this.files, offset);
     if (this.files.length === 0 || this.#last().end === offset) this.#addFile(offset - (offset % this.fileSize));
@@ -359,22 +386,36 @@ export class CommitLog {
         this.committed === this.wrote &&
         this.flushed === this.committed
       ) {
-        this.#closed = true;
         // RocketMQ: a clean stop removes the file that was made ahead.
         this.#dropAhead();
-        for (const file of this.files) file.close();
-        return done(undefined);
+        return this.#end(done, undefined);
       }
-      if (this.#syncFailed !== undefined) {
-        this.#closed = true;
-        for (const file of this.files) file.close();
-        return done(this.#syncFailed);
-      }
+      const failure = this.#syncFailed ?? this.#delayed;
+      if (failure !== undefined && !this.#writing) return this.#end(done, failure);
       this.commit();
       this.flush();
       this.#clock.soon(finish);
     };
     finish();
+  }
+
+  /** A mapped file was cut by someone else: nothing is taken any more, and what is not committed is given up. Reads come from the files. */
+  #wasCut(error: GantryError): void {
+    if (this.#syncFailed !== undefined || this.#closed) return;
+    this.#syncFailed = error;
+    this.#dropChunks(0);
+    this.wrote = this.committed;
+    this.uncommittedSince = 0;
+    for (const waiter of this.#syncWaiters.splice(0)) waiter.done(error);
+    this.#options.onSyncFailed(error);
+  }
+
+  #end(done: (error: GantryError | undefined) => void, failure: GantryError | undefined): void {
+    this.#closed = true;
+    this.#dropChunks(0);
+    this.#memory.forget();
+    for (const file of this.files) file.close();
+    done(failure);
   }
 
   #last(): SegmentFile {
@@ -405,22 +446,26 @@ export class CommitLog {
   }
 
   #chunkFor(file: SegmentFile, size: number): Chunk {
-    return this.#addChunk(file, this.takeBuffer(size));
+    const mayMap = this.#inFiles() && this.#options.mayCommitInto(file.base);
+    return this.#addChunk(this.#memory.chunkFor(file, this.wrote, size, mayMap));
   }
 
-  #addChunk(file: SegmentFile, bytes: Uint8Array): Chunk {
-    const view = new DataView(bytes.buffer);
-    const chunk: Chunk = { start: this.wrote, used: 0, bytes, view, file };
+  #addChunk(chunk: Chunk): Chunk {
     this.#chunks.push(chunk);
-    this.#chunkBytes += bytes.length;
+    this.#chunkBytes += chunk.bytes.length;
     this.#current = chunk;
     return chunk;
   }
 
-  #longBytes(size: number): Uint8Array {
-    const at = this.#freeLong.findIndex((bytes) => bytes.length >= size);
-    if (at >= 0) return this.#freeLong.splice(at, 1)[0]!;
-    return new Uint8Array(Math.ceil(size / CHUNK_BYTES) * CHUNK_BYTES);
+  /** Whether all that was appended is in the files: what is not committed lies in their own pages. */
+  #inFiles(): boolean {
+    for (let i = this.#chunks.length - 1; i >= 0; i--) {
+      const chunk = this.#chunks[i]!;
+      if (chunk.start + chunk.used <= this.committed) return true;
+      // So that of what is not committed all that is mapped lies before all that is not.
+      if (!chunk.mapped) return false;
+    }
+    return true;
   }
 
   /** The chunk whose next bytes are to be written; steps over the hole behind a filler. */
@@ -443,8 +488,17 @@ export class CommitLog {
     if (used === chunk.used && this.committed < this.wrote && this.chunkAt(this.committed) === undefined) {
       this.committed = next === undefined ? this.wrote : next.start;
     }
-    if (this.committed === this.wrote) this.uncommittedSince = 0;
-    else this.uncommittedSince = this.#clock.monotonic();
+    if (this.committed === this.wrote) {
+      this.uncommittedSince = 0;
+      if (!chunk.mapped && this.#memory.canMap(chunk.file, this.wrote)) this.#current = undefined;
+    } else {
+      this.uncommittedSince = this.#clock.monotonic();
+    }
+    this.#memory.advance(chunk.file, this.committed, this.#fileBehind(chunk.file));
+  }
+
+  #fileBehind(file: SegmentFile): SegmentFile | undefined {
+    return segmentAt(this.files, file.end) ?? this.#ahead;
   }
 
   /**
@@ -452,9 +506,14 @@ export class CommitLog {
    * file is made zeros, durably, before anyone is told that it was not stored.
    */
   #writeFailed(error: GantryError): void {
+    if (this.#options.onWriteDelayed !== undefined) {
+      this.#delayed = error;
+      return this.#options.onWriteDelayed(error);
+    }
     this.#asyncUntil = 0;
     const file = segmentAt(this.files, this.committed)!;
     this.#options.cache.forget(file);
+    // Behind bytes that a write may fail on nothing was mapped (see #inFiles): what is in no file needs no eraser.
     const erased = this.#erase(file, Math.min(this.wrote, file.end) - this.committed);
     if (erased) this.#options.onWriteFailed(error);
     else this.#syncFailed = error;
@@ -493,6 +552,7 @@ export class CommitLog {
       }
       this.#chunks.pop();
       this.#chunkBytes -= chunk.bytes.length;
+      this.#memory.release(chunk);
     }
     const last = this.#chunks.at(-1);
     // A chunk that ends where its file does takes nothing more.
@@ -529,23 +589,30 @@ export class CommitLog {
       return this.#createNext();
     }
     this.#fs.createSized(file.path, file.size, (error) => {
-      if (this.#unwanted.delete(file)) {
-        this.#removeUnwanted(file);
-      } else if (error !== undefined) {
+      if (error !== undefined && !this.#unwanted.has(file)) {
         if (this.#closed) return;
         this.#options.logger.error(`${file.path} cannot be created (${error.message}); trying again in 1 s`);
         this.#clock.after(1000, () => this.#createNext());
         return;
-      } else {
-        file.ready = true;
+      } else if (this.#options.warm !== undefined && file === this.#ahead) {
+        return this.#options.warm.fill(file, () => this.#created(file));
       }
-      this.#creating.shift();
-      this.#createNext();
-      if (file.ready && !this.#closed && this.committed < this.wrote) {
-        this.commit();
-        this.#options.onCommitted();
-      }
+      this.#created(file);
     });
+  }
+
+  #created(file: SegmentFile): void {
+    if (this.#unwanted.delete(file)) this.#removeUnwanted(file);
+    else file.ready = true;
+    this.#creating.shift();
+    this.#createNext();
+    if (!file.ready || this.#closed) return;
+    const active = segmentAt(this.files, this.wrote);
+    if (active !== undefined) this.#memory.advance(active, this.wrote, this.#fileBehind(active));
+    if (this.committed < this.wrote) {
+      this.commit();
+      this.#options.onCommitted();
+    }
   }
 
   /** Durably: were it there again after a power cut, and the file before it not, the log would have a gap. */

@@ -49,9 +49,10 @@ export class DiskGuard {
 
   /** A write of the log failed; from now on the disk is tried each second. */
   writeFailed(reason: string): void {
+    const isTried = this.#writeFault !== undefined;
     this.#writeFault = reason;
     this.#seldom.warn('write', `${reason}; sends are refused until it can be again`);
-    this.#options.clock.after(RETRY_WRITE_MS, () => this.#tryWrite());
+    if (!isTried) this.#options.clock.after(RETRY_WRITE_MS, () => this.#tryWrite());
   }
 
   #tryWrite(): void {

@@ -1,3 +1,4 @@
+export { MappedMemory, type MappedMemoryOptions } from './mapped-memory.ts';
 export { ReadCache, type Ready } from './read-cache.ts';
 export {
   cutSegments,
@@ -8,3 +9,5 @@ export {
   segmentName,
   zeroBytes,
 } from './segment-directory.ts';
+export { BufferedMemory, type Chunk, type SegmentMemory } from './segment-memory.ts';
+export { WarmFiles } from './warm-files.ts';

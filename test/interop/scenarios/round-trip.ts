@@ -281,6 +281,24 @@ export const roundTrip: Suite = {
       name: 'Gantry is killed under load with sync flush, Java opens',
       run: async (env) => await killAndOpen(env, env.sutKind, 'java', { flushDiskType: 'SYNC_FLUSH' }),
     },
+    // The settings of the log's files. Java has the same ones; those that are ours it does not know.
+    ...[
+      { gantrySegments: 'mapped' },
+      { gantrySegments: 'mapped', flushDiskType: 'SYNC_FLUSH' },
+      { gantrySegments: 'mapped', warmMapedFileEnable: 'true' },
+      { writeWithoutMmap: 'true' },
+      // Without a flush the pool answers what a kill takes.
+      { transientStorePoolEnable: 'true', flushDiskType: 'SYNC_FLUSH' },
+    ].map((conf: Record<string, string>) => ({
+      name: `Gantry is killed under load, Java opens: ${Object.entries(conf)
+        .map((pair) => pair.join('='))
+        .join(', ')}`,
+      run: async (env: Env) => await killAndOpen(env, env.sutKind, 'java', conf),
+    })),
+    {
+      name: 'Java is killed under load with writeWithoutMmap, Gantry opens',
+      run: async (env) => await killAndOpen(env, 'java', env.sutKind, { writeWithoutMmap: 'true' }),
+    },
     {
       name: 'Java is killed under load, Gantry opens',
       run: async (env) => await killAndOpen(env, 'java', env.sutKind, {}),
