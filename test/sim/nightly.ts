@@ -15,6 +15,7 @@ const { values } = parseArgs({
     kinds: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
     'first-failure': { type: 'boolean', default: false },
+    retention: { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
@@ -23,11 +24,12 @@ if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') th
 const options: HistoryOptions = {
   syncLies: values['sync-lies'],
   plain: values.plain,
+  retention: values.retention,
   ...(flush === undefined ? {} : { flushDiskType: flush }),
 };
 const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${values.kinds ? ' --kinds' : ''}`;
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}${values.kinds ? ' --kinds' : ''}`;
 const run = async (seed: number, more: HistoryOptions): Promise<object> =>
   values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);
 

@@ -5,7 +5,7 @@
 // buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
 // answer false, and the caller comes again.
 
-import { peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { GantryError, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
 import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
@@ -192,6 +192,7 @@ export class MessageReader {
       let length = sizes[i]!;
       const chunk = this.#log.chunkAt(position);
       if (chunk === undefined) {
+        if (position < this.#log.minimum) return removed(position, ready);
         const part = result.copiedPart;
         const got = this.#log.copy(position + part, length - part, target, to + part, ready);
         if (part + got < length) {
@@ -330,4 +331,11 @@ function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType):
   const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
   if (type === 'T') return properties.get('TAGS') === key;
   return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
+}
+
+/** Retention has removed a record since it was chosen. */
+function removed(position: number, ready: Ready): false {
+  const error = new GantryError('REMOVED', `the message at ${position} was removed while it was read; pull again`);
+  void Promise.resolve().then(() => ready(error));
+  return false;
 }
