@@ -12,6 +12,7 @@ import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
@@ -31,6 +32,7 @@ export interface BrokerContext {
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
+  readonly unread: UnreadRemoved;
   readonly stats: BrokerStats;
   readonly settings: RuntimeConfig;
   /** `ip:port` that clients are told. */
@@ -66,6 +68,11 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const groups = new SubscriptionGroupManager(environment, config);
   topics.lightQueues = enableLmq;
   groups.lightQueues = enableLmq;
+  const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
+  const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
+  const unread = new UnreadRemoved(offsets, clock, logger);
+  store.retention.onRemoval((removal) => unread.note(removal));
+  store.retention.addFloor(schedule);
   return {
     config,
     fs,
@@ -75,11 +82,12 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     store,
     topics,
     groups,
-    offsets: new ConsumerOffsetManager(environment, config, enableLmq),
+    offsets,
     consumers: new ConsumerManager(config, clock, logger),
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),
-    schedule: new ScheduleMessageService(environment, { config, store, storeHost }),
+    schedule,
+    unread,
     stats: new BrokerStats(clock),
     settings: new RuntimeConfig({
       fs,

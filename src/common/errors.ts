@@ -10,6 +10,7 @@ export const ErrorCode = {
   STORE_LOCKED: 'another process holds the store',
   STORE_FILE_SIZE: "a store file's length differs from the configured size",
   STORE_DAMAGED: 'a store file is damaged in a way that the start may not repair by itself',
+  REMOVED: 'a message was removed by retention while it was being read',
   STORE_CLOSED: 'the store is closed',
   STORE_UNWRITABLE: 'the store directory cannot be written',
   CONFIG_FILE: 'a configuration or state file cannot be read',

@@ -55,6 +55,8 @@ export interface FileSystem {
   makeDirectory(path: string): void;
   /** Removes one file; nothing happens if it is not there. */
   remove(path: string): void;
+  /** As `remove`, off the loop (the blocks of a large file take time to free), and durable when `done` runs without an error. */
+  removeLater(path: string, done: Done): void;
   /** Removes a folder and all below it; nothing happens if it is not there. */
   removeTree(path: string): void;
   rename(from: string, to: string): void;

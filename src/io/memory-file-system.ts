@@ -141,6 +141,35 @@ export class MemoryFileSystem implements FileSystem {
     this.#rename([{ directory, name, node: undefined }]);
   }
 
+  removeLater(path: string, done: Done): void {
+    let failure: GantryError | undefined;
+    try {
+      failure = this.#attempt('remove', path)?.error;
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    const remove = (): DirectoryNode => {
+      const node = this.#find(path);
+      const { directory, name } = this.#place(path, 'remove');
+      if (node instanceof DirectoryNode) throw ioError('remove', path, 'EISDIR');
+      if (node !== undefined) this.#rename([{ directory, name, node: undefined }]);
+      return directory;
+    };
+    const run = (): void => {
+      if (failure !== undefined) return done(failure);
+      try {
+        this.#settleDirectory(remove());
+      } catch (error) {
+        return done(error as GantryError);
+      }
+      done(undefined);
+    };
+    const leave = (random: Random): void => {
+      if (random.int(2) === 0) remove();
+    };
+    this.#submit('remove', path, failure === undefined ? leave : undefined, run);
+  }
+
   removeTree(path: string): void {
     this.#begin('remove', path);
     const node = this.#find(path);
@@ -287,6 +316,11 @@ export class MemoryFileSystem implements FileSystem {
   /** Leaves room for `bytes` more in blocks of 4 KiB; a write beyond that does what fits and fails with DISK_FULL. */
   fillAfter(bytes: number): void {
     this.#capacityPages = this.#usedPages(this.#root) + Math.floor(bytes / PAGE);
+  }
+
+  /** Sets when a file was written last. */
+  setModified(path: string, modifiedMs: number): void {
+    this.#find(path)!.modifiedMs = modifiedMs;
   }
 
   /** Ends a full disk. */

@@ -118,6 +118,16 @@ function attempt<T>(action: string, path: string, fn: () => T): T {
   }
 }
 
+async function syncFolderOf(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const folder = await fs.promises.open(path.slice(0, path.lastIndexOf('/')), fs.constants.O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
 export const nodeFileSystem: FileSystem = {
   open(path, mode) {
     return attempt('open', path, () => new NodeFileHandle(path, fs.openSync(path, FLAGS[mode], 0o644)));
@@ -144,6 +154,17 @@ export const nodeFileSystem: FileSystem = {
 
   remove(path) {
     attempt('remove', path, () => fs.rmSync(path, { force: true }));
+  },
+
+  removeLater(path, done) {
+    const remove = async (): Promise<void> => {
+      await fs.promises.rm(path, { force: true });
+      await syncFolderOf(path);
+    };
+    remove().then(
+      () => done(undefined),
+      (error) => done(ioError(error, 'remove', path)),
+    );
   },
 
   removeTree(path) {
@@ -186,13 +207,7 @@ export const nodeFileSystem: FileSystem = {
       } finally {
         await file.close();
       }
-      if (process.platform === 'win32') return;
-      const folder = await fs.promises.open(path.slice(0, path.lastIndexOf('/')), fs.constants.O_RDONLY);
-      try {
-        await folder.sync();
-      } finally {
-        await folder.close();
-      }
+      await syncFolderOf(path);
     };
     create().then(
       () => done(undefined),

@@ -9,6 +9,7 @@ export { MessageStore, type Watermarks } from './message-store.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put.ts';
 export type { QueryResult } from './read/message-reader.ts';
 export type { RecoveryReport } from './recovery/report.ts';
+export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';
 export type { Ready } from './segment/index.ts';
 export {
   type BrokerRole,

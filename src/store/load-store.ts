@@ -16,6 +16,7 @@ import { chooseStart, recover, verifyLevel } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
+import { parseHours } from './retention/index.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
 import { planSegments, type SegmentPlan } from './segment-settings.ts';
 import type { MessageStoreConfig } from './store-config.ts';
@@ -73,6 +74,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const root = config.storePathRootDir;
   const logFolder = config.storePathCommitLog ?? `${root}/commitlog`;
   const delayLevels = parseDelayLevels(config.messageDelayLevel);
+  parseHours(config.deleteWhen);
   // Everything that can refuse the start comes before the first change.
   const started = clock.monotonic();
   const segments = planSegments(config, fs, logger);

@@ -37,6 +37,7 @@ import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
+import { Retention } from './retention/index.ts';
 import type { Ready } from './segment/index.ts';
 import { segmentMemory, warmFiles } from './segment-settings.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
@@ -68,6 +69,8 @@ export class MessageStore {
   readonly config: MessageStoreConfig;
   /** What the start found. */
   readonly recovery: RecoveryReport;
+  /** Removes old files; its floors and its listener are set here. */
+  readonly retention: Retention;
 
   readonly #fs: FileSystem;
   readonly #clock: Clock;
@@ -159,7 +162,8 @@ export class MessageStore {
       clock: this.#clock,
       logger: this.#logger,
       root: this.#root,
-      fullRatio: this.config.gantryDiskFullRatio,
+      folders: [parts.logFolder, this.#root],
+      config: this.config,
     });
     this.#derived = new DerivedFlush({
       fs: this.#fs,
@@ -173,9 +177,23 @@ export class MessageStore {
       queues: this.#kinds,
       index: this.#index,
       checkpoint: this.#checkpoint,
+      deleted: this.#deleted,
       dispatcher: this.#dispatcher,
       vouched: parts.vouched,
       onVouched: () => this.#committedLater(),
+    });
+    this.retention = new Retention({
+      fs: this.#fs,
+      clock: this.#clock,
+      logger: this.#logger,
+      config: this.config,
+      log: this.#log,
+      queues: this.#queues,
+      kinds: this.#kinds,
+      index: this.#index,
+      disk: this.#disk,
+      derived: this.#derived,
+      onQueuesRemoved: () => this.#dispatcher.forgetQueues(),
     });
     this.#reader = new MessageReader({
       logger: this.#logger,
@@ -474,6 +492,7 @@ export class MessageStore {
     for (const timer of this.#timers) timer.cancel();
     this.#pool?.stop();
     this.#disk.stop();
+    await this.retention.stop();
     await this.#quiet();
     const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
     this.#progress();
@@ -635,6 +654,7 @@ export class MessageStore {
     this.#pool?.start();
     this.#derived.start();
     this.#disk.start();
+    this.retention.start();
   }
 
   /** RocketMQ: FlushRealTimeService: enough dirty pages, or the thorough interval is over. */

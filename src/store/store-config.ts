@@ -85,9 +85,24 @@ export interface MessageStoreConfig {
   /** Fraction (percent) of memory taken as "in memory" when a pull chooses its limits. */
   accessMessageInMemoryMaxRatio: number;
   messageDelayLevel: string;
+  /** Retention (src/store/retention): hours that a CommitLog file is kept, hours of the day when old ones go, separated by `;`. */
+  fileReservedTime: number;
+  deleteWhen: string;
+  /** Percents of the partition from which on: expired files go at any hour; the oldest go before their time; writes are refused. */
   diskMaxUsedSpaceRatio: number;
-  /** Fraction of the CommitLog's partition at which writes are refused. RocketMQ: a system property, 0.90. */
-  gantryDiskFullRatio: number;
+  diskSpaceCleanForciblyRatio: number;
+  diskSpaceWarningLevelRatio: number;
+  cleanFileForciblyEnable: boolean;
+  /** Ms between two looks for old files, most files of one look, ms after each CommitLog and ConsumeQueue file. */
+  cleanResourceInterval: number;
+  deleteFileBatchMax: number;
+  deleteCommitLogFilesInterval: number;
+  deleteConsumeQueueFilesInterval: number;
+  /** Ms for which a reader keeps an expired file, and ms until a file that could not be removed is tried again. */
+  destroyMapedFileIntervalForcibly: number;
+  redeleteHangedFileInterval: number;
+  /** Fraction of the partition at which writes are refused, instead of diskSpaceWarningLevelRatio; null: that one counts. */
+  gantryDiskFullRatio: number | null;
   /** What a start does with a damaged record that was durable: refuse, cut the log there, or put a marked record in its place. */
   gantryDamagedRecord: DamagedRecordPolicy;
   /** Bytes that may wait for dispatch before sends are refused with the cause. */
@@ -154,8 +169,19 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     maxFilterMessageSize: 16_000,
     accessMessageInMemoryMaxRatio: 40,
     messageDelayLevel: '1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h',
+    fileReservedTime: 72,
+    deleteWhen: '04',
     diskMaxUsedSpaceRatio: 75,
-    gantryDiskFullRatio: 0.9,
+    diskSpaceCleanForciblyRatio: 85,
+    diskSpaceWarningLevelRatio: 90,
+    cleanFileForciblyEnable: true,
+    cleanResourceInterval: 10_000,
+    deleteFileBatchMax: 10,
+    deleteCommitLogFilesInterval: 100,
+    deleteConsumeQueueFilesInterval: 100,
+    destroyMapedFileIntervalForcibly: 120_000,
+    redeleteHangedFileInterval: 120_000,
+    gantryDiskFullRatio: null,
     gantryDamagedRecord: 'refuse',
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
     gantryQueuesLookedAt: 1000,

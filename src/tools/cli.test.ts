@@ -236,11 +236,11 @@ describe('settings on the command line', () => {
     const conf = `${base}/warn.conf`;
     fs.writeFileSync(
       conf,
-      `brokerIp1=10.0.0.5\nfileReservedTime = 168 \nstorePathRootDir=${base}/warned\nbindAddress=127.0.0.1\n`,
+      `brokerIp1=10.0.0.5\nhaSendHeartbeatInterval = 6000 \nstorePathRootDir=${base}/warned\nbindAddress=127.0.0.1\n`,
     );
     const run = new Run(['start', '-c', conf, '--port', '0', '--namesrv-port', '0']);
     await run.until(/unknown settings, ignored: brokerIp1 \(line 1; did you mean brokerIP1\?\)/);
-    await run.until(/not honoured yet: fileReservedTime=168/);
+    await run.until(/not honoured yet: haSendHeartbeatInterval=6000/);
     await run.until(/Ctrl-C stops it/);
     assert.equal(await run.stop(), 0);
   });

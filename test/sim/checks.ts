@@ -56,6 +56,15 @@ export function checkMarks(store: MessageStore): void {
   );
 }
 
+/** While it runs: each queue begins with its first message that the log still has, as far as it is dispatched. */
+export function checkMinimums(store: MessageStore, model: Model): void {
+  for (const [key, entries] of model.queues()) {
+    const { topic, queueId } = entries[0]!;
+    const expected = Math.min(model.firstOf(entries), store.maxOffsetInQueue(topic, queueId));
+    assert.equal(store.minOffsetInQueue(topic, queueId), expected, `minimum of ${key}`);
+  }
+}
+
 /** Every queue through the door: each message once, in order, unchanged (rules of I1 and I2). Everything must be dispatched. */
 export async function checkQueues(world: World, store: MessageStore, model: Model, withRecords = true): Promise<void> {
   for (const { topic, queueId } of store.queues()) {
@@ -64,13 +73,19 @@ export async function checkQueues(world: World, store: MessageStore, model: Mode
   }
   for (const [key, entries] of model.queues()) {
     const { topic, queueId } = entries[0]!;
-    assert.equal(store.minOffsetInQueue(topic, queueId), 0, `minimum of ${key}`);
+    const first = model.firstOf(entries);
+    assert.equal(store.minOffsetInQueue(topic, queueId), first, `minimum of ${key}`);
     assert.equal(store.maxOffsetInQueue(topic, queueId), entries.length, `maximum of ${key}`);
     assert.equal(store.maxOffsetInQueue(topic, queueId, false), entries.length, `next offset of ${key}`);
     if (!withRecords) continue;
     const records = await drain(world, store, topic, queueId);
-    assert.equal(records.length, entries.length, `messages in ${key}`);
-    for (let i = 0; i < entries.length; i++) sameMessage(entries[i]!, records[i]!);
+    assert.equal(records.length, entries.length - first, `messages in ${key}`);
+    for (let i = first; i < entries.length; i++) sameMessage(entries[i]!, records[i - first]!);
+    if (first > 0) {
+      const before = await pull(world, store, topic, queueId, world.random.int(first));
+      assert.equal(before.status, GetMessageStatus.OFFSET_TOO_SMALL, `a pull before the beginning of ${key}`);
+      assert.equal(before.nextBeginOffset, first, `a pull before the beginning of ${key} leads to it`);
+    }
     const behind = await pull(world, store, topic, queueId, entries.length);
     assert.equal(behind.status, GetMessageStatus.OFFSET_OVERFLOW_ONE, `a pull at the end of ${key}`);
   }
@@ -80,7 +95,7 @@ export async function checkQueues(world: World, store: MessageStore, model: Mode
 export async function checkKeys(world: World, store: MessageStore, model: Model): Promise<void> {
   const wanted = new Map<string, number[]>();
   const torn = new Set<number>();
-  for (const entry of model.log) {
+  for (const entry of model.live()) {
     if (entry.torn) {
       torn.add(entry.position);
       continue;
@@ -110,15 +125,16 @@ export async function checkKeys(world: World, store: MessageStore, model: Model)
 export function checkClosedFiles(fs: MemoryFileSystem, model: Model, withIndex: boolean): void {
   assert.equal(fs.stat(`${ROOT}/abort`), undefined, 'abort is gone after a clean stop');
   const found = readLog(fs, LOG);
-  assert.equal(found.records.length, model.log.length, 'records in the log');
+  assert.equal(found.records.length, model.live().length, 'records in the log');
   checkConsumeQueueFiles(fs, model);
   if (!withIndex) return;
-  const torn = new Set(model.log.filter((entry) => entry.torn).map((entry) => entry.position));
-  const expected = model.log
+  const live = model.live();
+  const torn = new Set(live.filter((entry) => entry.torn).map((entry) => entry.position));
+  const expected = live
     .filter((entry) => !entry.torn)
     .flatMap((entry) => indexHashes(entry).map((hash) => `${hash}@${entry.position}`));
   const actual = readIndex(fs, `${ROOT}/index`, INDEX_SLOTS)
-    .filter(({ position }) => !torn.has(position))
+    .filter(({ position }) => position >= model.start && !torn.has(position))
     .map(({ hash, position }) => `${hash}@${position}`);
   assert.deepEqual(actual, expected, 'entries of the index files');
 }
@@ -126,20 +142,26 @@ export function checkClosedFiles(fs: MemoryFileSystem, model: Model, withIndex: 
 function checkConsumeQueueFiles(fs: MemoryFileSystem, model: Model): void {
   for (const [key, entries] of model.queues()) {
     const units = readConsumeQueue(fs, `${ROOT}/consumequeue/${key}`);
-    assert.equal(units.length, entries.length, `units of ${key}`);
-    for (let i = 0; i < units.length; i++) {
-      const entry = entries[i]!;
+    const first = model.firstOf(entries);
+    // Units before the queue's beginning may be there still: expired ones, or fillers.
+    const before = units.findIndex((unit) => unit.queueOffset >= first);
+    for (const unit of before < 0 ? units : units.slice(0, before)) assert.ok(unit.position < Math.max(1, model.start));
+    const readable = before < 0 ? [] : units.slice(before);
+    assert.equal(readable.length, entries.length - first, `units of ${key}`);
+    for (let i = 0; i < readable.length; i++) {
+      const entry = entries[first + i]!;
       assert.deepEqual(
-        units[i],
-        { queueOffset: i, position: entry.position, size: entry.size, tagsCode: tagsCode(entry) },
-        `unit ${i} of ${key}`,
+        readable[i],
+        { queueOffset: first + i, position: entry.position, size: entry.size, tagsCode: tagsCode(entry) },
+        `unit ${first + i} of ${key}`,
       );
     }
   }
   for (const topic of fs.list(`${ROOT}/consumequeue`)) {
     for (const queueId of fs.list(`${ROOT}/consumequeue/${topic}`)) {
-      const units = readConsumeQueue(fs, `${ROOT}/consumequeue/${topic}/${queueId}`);
-      assert.equal(units.length, model.queue(topic, Number(queueId)).length, `units of ${topic}/${queueId}`);
+      const last = readConsumeQueue(fs, `${ROOT}/consumequeue/${topic}/${queueId}`).at(-1);
+      const end = last === undefined ? 0 : last.queueOffset + 1;
+      assert.equal(end, model.queue(topic, Number(queueId)).length, `end of ${topic}/${queueId}`);
     }
   }
 }
@@ -158,6 +180,8 @@ export async function checkRebuild(world: World, model: Model, config: MessageSt
   for (const [key] of model.queues()) {
     const folder = `${ROOT}/consumequeue/${key}`;
     const names = segmentNames(world.fs, folder);
-    assert.deepEqual(segmentNames(copy, folder), names, `files of ${key}`);
+    const rebuilt = segmentNames(copy, folder);
+    assert.deepEqual(rebuilt, names.slice(-rebuilt.length), `files of ${key}`);
+    if (model.start === 0) assert.equal(rebuilt.length, names.length, `files of ${key}`);
   }
 }

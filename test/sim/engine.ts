@@ -41,7 +41,7 @@ export async function openStore(
   options: { fs?: MemoryFileSystem; logger?: Logger } = {},
 ): Promise<MessageStore> {
   const opening = MessageStore.open(config, {
-    fs: options.fs ?? world.fs,
+    fs: options.fs ?? world.diskOfThisLife(),
     clock: world.clock,
     logger: options.logger ?? silentLogger,
     memoryBytes: 64 * 1024 * 1024,

@@ -56,8 +56,10 @@ export class TornTopic extends Error {}
 
 export class Model {
   readonly fileSize: number;
-  /** In log order. */
+  /** In log order; those before `start` may be gone. */
   log: Entry[] = [];
+  /** Where the log begins: all before may have been removed as old, and may be there again after a start. */
+  start = 0;
   /** Everything below is promised to survive the loss of the process. */
   writtenTo = 0;
   /** Everything below is promised to survive the loss of power. */
@@ -118,6 +120,25 @@ export class Model {
     this.#lowerLives(offset);
     this.#keep(kept);
     this.end = offset;
+  }
+
+  /** The entries that are in the log. */
+  live(): readonly Entry[] {
+    return this.start === 0 ? this.log : this.log.filter((entry) => entry.position >= this.start);
+  }
+
+  /** The first ordinal of a queue that can be read; its end if none can. */
+  firstOf(queue: readonly Entry[]): number {
+    const first = queue.findIndex((entry) => entry.position >= this.start);
+    return first < 0 ? queue.length : first;
+  }
+
+  /** The store has removed old files: its log begins at `minimum` now. */
+  removedTo(minimum: number): void {
+    assert.ok(minimum >= this.start, `the log begins at ${minimum}, before ${this.start}`);
+    assert.equal(minimum % this.fileSize, 0, 'a log begins with a file');
+    assert.ok(minimum <= this.end, 'the file that is written to stays');
+    this.start = minimum;
   }
 
   /** A put answered that it appended these, adjacent, as one unit. */
@@ -227,8 +248,12 @@ export class Model {
 
   /** The log as a start has left it: a beginning of what was appended, at least as long as promised. `end` is what the store says. */
   recovered(found: LogContent, promisedTo: number, end: number): void {
+    assert.ok(found.start <= this.start, `the log begins at ${found.start}, it was to keep all from ${this.start} on`);
+    this.start = found.start;
+    let before = 0;
+    while (before < this.log.length && this.log[before]!.position < found.start) before++;
     for (let i = 0; i < found.records.length; i++) {
-      const entry = this.log[i];
+      const entry = this.log[before + i];
       const record = found.records[i]!;
       assert.ok(
         entry !== undefined,
@@ -242,7 +267,7 @@ export class Model {
     }
     this.#cutTo = Number.POSITIVE_INFINITY;
     this.#lowerLives(end);
-    const kept = found.records.length;
+    const kept = before + found.records.length;
     const lost = this.log[kept];
     if (lost !== undefined) {
       assert.ok(

@@ -18,6 +18,7 @@ const { values } = parseArgs({
     'first-failure': { type: 'boolean', default: false },
     damage: { type: 'string' },
     segments: { type: 'string', default: 'buffered' },
+    retention: { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
@@ -32,6 +33,7 @@ const options: HistoryOptions = {
   syncLies: values['sync-lies'],
   plain: values.plain,
   segments,
+  retention: values.retention,
   ...(flush === undefined ? {} : { flushDiskType: flush }),
   ...(damage === undefined ? {} : { damage }),
 };
@@ -39,7 +41,7 @@ const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
   (damage === undefined ? '' : ` --damage ${damage}`) +
   (segments === 'buffered' ? '' : ` --segments ${segments}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${values.kinds ? ' --kinds' : ''}`;
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}${values.kinds ? ' --kinds' : ''}`;
 const run = async (seed: number, more: HistoryOptions): Promise<object> =>
   values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);
 

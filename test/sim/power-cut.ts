@@ -11,15 +11,24 @@ import { GantryError, type Logger, type Random, SeededRandom } from '../../src/c
 import { type Hold, type InjectedFault, readWhole, saveDurably } from '../../src/io/index.ts';
 import {
   type DamagedRecordPolicy,
+  GetMessageStatus,
   type MessageStore,
   type MessageStoreConfig,
   PutMessageStatus,
   PutResult,
   putStatusName,
 } from '../../src/store/index.ts';
-import { checkClosedFiles, checkCutIsDead, checkKeys, checkMarks, checkRebuild, checkStarted } from './checks.ts';
+import {
+  checkClosedFiles,
+  checkCutIsDead,
+  checkKeys,
+  checkMarks,
+  checkMinimums,
+  checkRebuild,
+  checkStarted,
+} from './checks.ts';
 import { damageDerived, removeTree } from './damage.ts';
-import { LOG_FILE_BYTES, openStore, pull, ROOT, smallConfig } from './engine.ts';
+import { LOG_FILE_BYTES, openStore, type Pull, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
 import { checkProgress } from './progress.ts';
@@ -55,6 +64,8 @@ export interface HistoryOptions {
   damage?: DamagedRecordPolicy;
   /** Kind of segments; default buffered. */
   segments?: SegmentsUnderTest;
+  /** Old files are removed now and then; without it, also on a full disk none is. */
+  retention?: boolean;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -79,6 +90,11 @@ export interface HistoryReport {
   refills: number;
   /** Starts that met damaged records. */
   rotten: number;
+  /** Files of the log that were removed as old, those of a forced look among them. */
+  removedFiles: number;
+  forcedFiles: number;
+  /** Files of queues and index that followed. */
+  derivedFiles: number;
   /** 1 if it ended at a message that nobody was promised and that came back with a torn topic. */
   tornTopics: number;
 }
@@ -106,6 +122,9 @@ class History {
     logCuts: 0,
     refills: 0,
     rotten: 0,
+    removedFiles: 0,
+    forcedFiles: 0,
+    derivedFiles: 0,
     tornTopics: 0,
   };
   readonly #world: World;
@@ -128,6 +147,8 @@ class History {
   readonly #readers: Readers;
   /** All messages of the history have one size. */
   readonly #uniform: boolean;
+  /** Asks for the removal of old files alone, so that all else stays as the seed has it. */
+  readonly #retention: Random | undefined;
   readonly #trace: (line: string) => void;
   readonly #result = new PutResult();
   readonly #logger: Logger;
@@ -161,6 +182,7 @@ class History {
     this.#policy = options.damage ?? 'refuse';
     this.#extra = options.plain || options.damage !== undefined ? undefined : new SeededRandom(~seed);
     this.#starts = new SeededRandom(seed ^ 0x2545f491);
+    this.#retention = options.retention ? new SeededRandom(seed ^ 0x2e7e) : undefined;
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
@@ -321,6 +343,8 @@ class History {
       gantryDamagedRecord: this.#policy,
       // Damage before the place where it begins to look would not be seen.
       ...(this.#rots === undefined ? {} : { enableAcceleratedRecovery: false }),
+      ...(this.#retention === undefined ? {} : { mappedFileSizeConsumeQueue: 200 }),
+      ...retentionOf(this.#retention),
       ...settings,
       ...SEGMENTS[this.#segments],
     });
@@ -377,6 +401,7 @@ class History {
     const store = this.#store!;
     await this.#world.settle(store.close(), 'the store closes');
     this.#noteGivenUp();
+    this.#count(store);
     this.#store = undefined;
     this.#model.promise(this.#model.end, this.#model.end);
     const indexIsWhole = this.#config.messageIndexEnable && !this.#derivedFailed && !this.#indexIsBlind;
@@ -384,6 +409,13 @@ class History {
     this.#ending = 'clean';
     this.#claimsHold = true;
     this.report.cleanStops++;
+  }
+
+  #count(store: MessageStore): void {
+    const { files, forcedFiles, queueFiles, indexFiles } = store.retention.counts;
+    this.report.removedFiles += files;
+    this.report.forcedFiles += forcedFiles;
+    this.report.derivedFiles += queueFiles + indexFiles;
   }
 
   #die(): void {
@@ -414,12 +446,24 @@ class History {
       checkProgress(this.#world.fs, this.#model);
   }
 
+  /** The log may begin later than before. */
+  #noteRemoved(): void {
+    const { minimum, dispatched: reached, flushed } = this.#store!.watermarks;
+    if (minimum <= this.#model.start) return;
+    assert.ok(minimum <= reached && minimum <= flushed, `what is neither dispatched nor durable stays`);
+    this.#trace(`the log begins at ${minimum}`);
+    this.#model.removedTo(minimum);
+    if (this.#model.deleting === undefined && !this.#model.isBeingCut) checkMinimums(this.#store!, this.#model);
+  }
+
   /** Takes over what the store says of itself. */
   #note(): void {
+    if (this.#store !== undefined) this.#noteRemoved();
     // A process that died while it cut its log has no marks any more; nothing was put meanwhile.
     if (this.#store === undefined || (this.#model.isBeingCut && this.#world.fs.isDown)) return;
     const marks = this.#store.watermarks;
     if (!this.#world.fs.isDown) checkMarks(this.#store);
+    this.#count(this.#store);
     this.#noteGivenUp();
     this.#model.promise(Math.min(marks.committed, this.#model.end), Math.min(marks.flushed, this.#model.end));
   }
@@ -429,6 +473,10 @@ class History {
     const choice = world.random.int(20);
     if (world.random.int(100) === 0) this.#trouble();
     if (this.#extra !== undefined) await this.#extraStep(this.#extra);
+    if (this.#retention?.int(50) === 0) {
+      this.#trace('old files are asked to go');
+      this.#store!.retention.request();
+    }
     if (choice < 7) await this.#put();
     else if (choice < 12) await world.complete();
     else if (choice < 16) await world.soon();
@@ -454,6 +502,7 @@ class History {
 
   /** A disk that refused bytes makes the store go back: what it had only in memory was never stored. */
   #noteGivenUp(): void {
+    this.#noteRemoved();
     const { wrote } = this.#store!.watermarks;
     // What a process does after the power went does not count: nobody was told.
     if (wrote >= this.#model.end || this.#world.fs.isDown) return;
@@ -585,10 +634,22 @@ class History {
     const world = this.#world;
     const store = this.#store!;
     const [topic, queueId] = QUEUES[world.random.int(QUEUES.length)]!;
+    const min = store.minOffsetInQueue(topic, queueId);
     const max = store.maxOffsetInQueue(topic, queueId);
-    if (max === 0) return;
-    const offset = world.random.int(max);
-    const got = await pull(world, store, topic, queueId, offset, { maxMessages: 1 + world.random.int(10) });
+    if (max === min) return;
+    const offset = min + world.random.int(max - min);
+    let got: Pull;
+    try {
+      got = await pull(world, store, topic, queueId, offset, { maxMessages: 1 + world.random.int(10) });
+    } catch (error) {
+      // Retention was quicker.
+      if (error instanceof GantryError && error.code === 'REMOVED') return;
+      throw error;
+    }
+    if (got.status === GetMessageStatus.OFFSET_TOO_SMALL) {
+      assert.ok(store.minOffsetInQueue(topic, queueId) > offset, 'only what was removed is below the minimum');
+      return;
+    }
     const queue = this.#model.queue(topic, queueId);
     if (queue.length <= offset) return; // Its topic was deleted meanwhile.
     assert.ok(got.records.length > 0, `a pull at ${offset} of ${topic}/${queueId} (maximum ${max}) finds nothing`);
@@ -616,7 +677,7 @@ class History {
 
   /** The log is cut at a record, as a replica cuts it to where its master's is. */
   async #cutLog(random: Random): Promise<void> {
-    const { log } = this.#model;
+    const log = this.#model.live();
     const store = this.#store!;
     if (this.#syncFailed || this.#model.deleting !== undefined || log.length === 0) return;
     this.#endTroubles();
@@ -626,6 +687,8 @@ class History {
     this.#readers.forget();
     this.#model.cutting(position);
     const done = await this.#world.settle(store.truncateTo(position), 'the log is cut');
+    // Retention was quicker: nothing has changed.
+    if (!done && store.watermarks.minimum > position) return this.#noteGivenUp();
     assert.ok(done, `the log can be cut at ${position}, where a record starts`);
     this.#model.cutDone();
     this.report.logCuts++;
@@ -690,6 +753,18 @@ class History {
     this.#saved = found;
     this.#saving = found;
   }
+}
+
+/** Everything is old at once, and goes when asked for or when the disk is full; or, without retention, nothing ever is. */
+function retentionOf(random: Random | undefined): Partial<MessageStoreConfig> {
+  if (random === undefined) return { deleteWhen: '', fileReservedTime: 1_000_000, cleanFileForciblyEnable: false };
+  return {
+    deleteWhen: '',
+    fileReservedTime: random.int(8) === 0 ? 1_000_000 : 0,
+    deleteFileBatchMax: 1 + random.int(3),
+    deleteCommitLogFilesInterval: random.int(5),
+    deleteConsumeQueueFilesInterval: random.int(5),
+  };
 }
 
 /** Runs one history. @throws whatever was found wrong */

@@ -49,7 +49,10 @@ export function checkProgress(fs: FileSystem, model: Model): void {
       const claimed =
         logicsPhysicalOffset > 0 ? entry.position < logicsPhysicalOffset : entry.storeTimestamp < logicsMsgTimestamp;
       if (!claimed) break;
-      const unit = unitsOf(key)[ordinal];
+      // Of what was removed as old the units may be gone, too.
+      if (entry.position < model.start) continue;
+      const held = unitsOf(key);
+      const unit = held[ordinal - (held[0]?.queueOffset ?? 0)];
       assert.ok(
         unit !== undefined && unit.position === entry.position && unit.size === entry.size,
         `I5: the checkpoint vouches for the queues up to ${logicsPhysicalOffset} (time ${logicsMsgTimestamp}); ` +

@@ -2,8 +2,8 @@
 // fresh queue of completions. One seed decides everything; nothing real (time, disk, timers) takes part.
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { type Clock, FakeClock, type Random, SeededRandom } from '../../src/common/index.ts';
-import { MemoryFileSystem, type Operation } from '../../src/io/index.ts';
+import { type Clock, FakeClock, GantryError, type Random, SeededRandom } from '../../src/common/index.ts';
+import { type FileSystem, MemoryFileSystem, type Operation } from '../../src/io/index.ts';
 
 /** Thrown to unwind whatever was going on when the power went. */
 export class PowerLost extends Error {}
@@ -21,6 +21,7 @@ export class World {
   /** What the store sees: the same, plus what synchronous calls have taken. */
   readonly clock: Clock;
   #stalled = 0;
+  #life = 0;
   #tasks: Array<() => void> = [];
   #stall: ((operation: Operation, path: string) => void) | undefined;
   /** Sees every operation on the disk, also of lives to come. */
@@ -52,8 +53,24 @@ export class World {
   newLife(): void {
     this.#time = new FakeClock(this.clock.now() + 1 + this.random.int(5000), { manual: true });
     this.#stalled = 0;
+    this.#life++;
     this.#tasks = [];
     this.#stall = undefined;
+  }
+
+  /** The disk as the process of this life has it: promises of an earlier one that run on must not touch it any more. */
+  diskOfThisLife(): FileSystem {
+    const life = this.#life;
+    return new Proxy(this.fs, {
+      get: (fs, name) => {
+        const value: unknown = Reflect.get(fs, name, fs);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]): unknown => {
+          if (life !== this.#life) throw new GantryError('IO', `${String(name)}: the process is gone`);
+          return Reflect.apply(value, fs, args);
+        };
+      },
+    });
   }
 
   /** Makes the next synchronous operation on a path take so many milliseconds, in which nothing else happens. */

@@ -30,6 +30,16 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
   });
   registry.register(RequestCode.GET_BROKER_RUNTIME_INFO, (request) => getRuntimeInfo(context, request));
   registry.register(RequestCode.QUERY_CONSUME_QUEUE, (request) => queryConsumeQueue(context, request));
+  registry.register(RequestCode.DELETE_EXPIRED_COMMITLOG, (request) => {
+    context.store.retention.request();
+    request.respond(ResponseCode.SUCCESS);
+  });
+  registry.register(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, (request) => {
+    answerLater(request, async (responder) => {
+      await context.store.retention.removeExpiredQueues((topic, queueId) => nobodySendsTo(context, topic, queueId));
+      responder.respond(ResponseCode.SUCCESS);
+    });
+  });
   registry.register(RequestCode.CLEAN_UNUSED_TOPIC, (request) => {
     const unused = new Set<string>();
     for (const { topic } of context.store.queues()) {
@@ -43,6 +53,13 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
       responder.respond(ResponseCode.SUCCESS);
     });
   });
+}
+
+/** Whether a queue is of no topic that is known, or beyond the queues that its topic has now. */
+function nobodySendsTo({ topics }: BrokerContext, topic: string, queueId: number): boolean {
+  if (topics.systemTopics.isSystem(topic)) return false;
+  const config = topics.select(topic);
+  return config === undefined || queueId >= Math.max(config.readQueueNums, config.writeQueueNums);
 }
 
 function getRuntimeInfo(context: BrokerContext, request: Request): void {
@@ -73,6 +90,12 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
       timerEnqueueTps: '0.0',
       timerDequeueTps: '0.0',
     };
+    const { counts } = store.retention;
+    table['gantryRemovedCommitLogFiles'] = String(counts.files);
+    table['gantryRemovedCommitLogFilesForced'] = String(counts.forcedFiles);
+    for (const [name, count] of counts.lost)
+      table[`gantryRemovedAndNeededBy_${name.replaceAll(' ', '_')}`] = String(count);
+    for (const [group, count] of context.unread.byGroup) table[`gantryUnreadMessagesRemoved_${group}`] = String(count);
     if (used >= 0) {
       table['commitLogDiskRatio'] = asDouble(used);
       table['consumeQueueDiskRatio'] = asDouble(used);

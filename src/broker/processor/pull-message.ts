@@ -280,7 +280,10 @@ export class PullMessageProcessor {
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {
-      if (error !== undefined) {
+      if (error?.code === 'REMOVED') {
+        // Retention was quicker: the pull is told where the queue begins now.
+        this.step(pull, false);
+      } else if (error !== undefined) {
         pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
         if (result.count === 0) {

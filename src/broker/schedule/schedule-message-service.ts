@@ -22,6 +22,8 @@ import {
   PutResult,
   parseDelayLevels,
   putStatusName,
+  type Removal,
+  type RetentionFloor,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
@@ -62,7 +64,8 @@ interface Level {
   readonly result: GetResult;
 }
 
-export class ScheduleMessageService extends ConfigManager {
+export class ScheduleMessageService extends ConfigManager implements RetentionFloor {
+  readonly name = 'the delay levels';
   readonly dataVersion: DataVersion;
   readonly #parts: ScheduleParts;
   readonly #delays: readonly number[];
@@ -98,6 +101,16 @@ export class ScheduleMessageService extends ConfigManager {
     for (const [level, offset] of this.#offsets) {
       yield { level, offset, max: this.#parts.store.maxOffsetInQueue(SCHEDULE_TOPIC, level - 1) };
     }
+  }
+
+  /** Messages of a removal that are not delivered yet. */
+  needed(removal: Removal): number {
+    let count = 0;
+    for (const { topic, queueId, from, to } of removal.moves) {
+      if (topic !== SCHEDULE_TOPIC || queueId >= this.#delays.length) continue;
+      count += Math.max(0, to - Math.max(from, this.#offsets.get(queueId + 1) ?? 0));
+    }
+    return count;
   }
 
   /** Corrects what was loaded and begins to deliver. */

@@ -86,6 +86,9 @@ function checkStore(settings: Settings): void {
   if (!/^\d+[smhd]( \d+[smhd])*$/.test(settings.text('messageDelayLevel') ?? '')) {
     refuse(settings, 'messageDelayLevel', 'is not allowed: use times such as 1s 5m 2h, with one blank between two');
   }
+  if (!/^([01]?\d|2[0-3])(;([01]?\d|2[0-3]))*;?$/.test(settings.text('deleteWhen') ?? '')) {
+    refuse(settings, 'deleteWhen', 'is not allowed: use hours from 00 to 23, several with a semicolon');
+  }
   for (const key of ['storePathRootDir', 'storePathCommitLog']) {
     const path = settings.text(key);
     if (path?.includes('${')) {

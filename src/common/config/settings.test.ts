@@ -142,15 +142,21 @@ test('SYNC_MASTER is allowed with a warning as long as no replica has to confirm
 });
 
 test('known settings without effect are named once, and only where they differ from the default', () => {
-  const settings = read('fileReservedTime=72\ndeleteWhen=05\ncompactionThreadNum=6\nsendMessageThreadPoolNums=16');
+  const settings = read(
+    'haHousekeepingInterval=20000\nhaSendHeartbeatInterval=6000\ncompactionThreadNum=6\nsendMessageThreadPoolNums=16',
+  );
   assert.deepEqual(settings.warnings, [
-    'broker.conf: settings that are not honoured yet: deleteWhen=05; settings that have nothing to decide here: sendMessageThreadPoolNums=16',
+    'broker.conf: settings that are not honoured yet: haSendHeartbeatInterval=6000; settings that have nothing to decide here: sendMessageThreadPoolNums=16',
   ]);
 });
 
 test('checks that need more than one setting', () => {
   assert.match(refusal('maxIndexNum=200000000', 'CONFIG_VALUE'), /makes an index file of 4020000040 bytes/);
   assert.match(refusal('messageDelayLevel=1s 5x', 'CONFIG_VALUE'), /^messageDelayLevel=1s 5x .*use times such as/);
+  for (const hours of ['24', '4am', '04,16', '-1']) {
+    assert.match(refusal(`deleteWhen=${hours}`, 'CONFIG_VALUE'), /^deleteWhen=.*use hours from 00 to 23/);
+  }
+  for (const hours of ['04', '4', '00;12;23', '4;']) assert.deepEqual(read(`deleteWhen=${hours}`).warnings, []);
   assert.match(refusal('namesrvAddr=localhost', 'CONFIG_VALUE'), /localhost is no address: use host:port/);
   assert.match(refusal('brokerName=', 'CONFIG_VALUE'), /^brokerName= .*must not be empty/);
   assert.match(read('brokerId=3').warnings.join(), /brokerId=3 .* is taken as 0/);

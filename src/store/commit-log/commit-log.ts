@@ -377,6 +377,19 @@ export class CommitLog {
     this.#makeNextAhead();
   }
 
+  /**
+   * Takes the oldest file out of the log, which from now on begins at the next one; nothing of it can be read any more. Removing it from
+   * the disk is the caller's affair. Requires that everything in it is flushed and that another file follows.
+   */
+  dropFirst(): SegmentFile {
+    const file = this.files[0]!;
+    assert(this.files.length > 1 && file.end <= this.flushed, 'a file of the log is dropped that is still needed');
+    this.#options.cache.forget(file);
+    this.files.shift();
+    file.close();
+    return file;
+  }
+
   /** Commits, syncs and closes. `done` gets the error that kept bytes from being durable, if any. */
   close(done: (error: GantryError | undefined) => void): void {
     const finish = (): void => {

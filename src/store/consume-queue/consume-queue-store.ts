@@ -8,7 +8,7 @@
 import { assert, type Clock, GantryError, type Logger } from '../../common/index.ts';
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
 import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
-import { ConsumeQueue, CQ_UNIT_BYTES, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
+import { ConsumeQueue, CQ_UNIT_BYTES, FILLER_SIZE, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
@@ -19,6 +19,8 @@ const CREATES_PER_SWEEP = 8;
 const WAITING_BUDGET_BYTES = 16 * 1024 * 1024;
 /** Open files kept. */
 const MAX_OPEN = 256;
+/** Filler units written at once. */
+const FILLER_STEP_UNITS = 3200;
 /** Queues handled before the loop gets a turn. */
 const FLUSH_SLICE = 64;
 const PAGE_BYTES = 4096;
@@ -316,6 +318,44 @@ export class ConsumeQueueStore {
     return this.#handle(file).readSync(target, 0, length, byte - file.base) / CQ_UNIT_BYTES;
   }
 
+  /** As `readUnits`, past the cache: for single look-ups that nobody repeats. Answers the number of units. @throws GantryError IO. */
+  readUnitsOnce(queue: ConsumeQueue, ordinal: number, count: number, target: Uint8Array): Promise<number> {
+    const end = Math.min(queue.maxOffset, ordinal + count);
+    const file = segmentAt(queue.files, ordinal * CQ_UNIT_BYTES);
+    if (ordinal >= end || queue.inTail(ordinal) || file === undefined) {
+      return Promise.resolve(this.readUnitsSync(queue, ordinal, count, target));
+    }
+    const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
+    const position = ordinal * CQ_UNIT_BYTES - file.base;
+    const handle = this.#handle(file);
+    file.pin();
+    return new Promise((resolve, reject) => {
+      handle.read(target, 0, (stop - ordinal) * CQ_UNIT_BYTES, position, (error, got) => {
+        file.unpin();
+        if (error === undefined) resolve(got / CQ_UNIT_BYTES);
+        else reject(error);
+      });
+    });
+  }
+
+  /** Whether a queue's oldest file holds nothing that can be read. The last file stays: it says where the queue ends. */
+  firstFileExpired(queue: ConsumeQueue): boolean {
+    return queue.files.length > 1 && queue.files[0]!.end <= queue.minOffset * CQ_UNIT_BYTES;
+  }
+
+  /** Removes a queue's oldest file, off the loop and durably. @throws GantryError IO: the file is still the queue's. */
+  removeFirstFile(queue: ConsumeQueue): Promise<void> {
+    const file = queue.files.shift()!;
+    this.#forget(file);
+    return new Promise((resolve, reject) => {
+      this.#fs.removeLater(file.path, (error) => {
+        if (error === undefined) return resolve();
+        if (queue.files[0]?.base === file.end) queue.files.unshift(file);
+        reject(error);
+      });
+    });
+  }
+
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   load(): void {
     const root = this.#options.root;
@@ -388,6 +428,23 @@ export class ConsumeQueueStore {
     for (const file of queue.files) if (file.end > ordinal * CQ_UNIT_BYTES) this.#options.cache.forget(file);
   }
 
+  /**
+   * Lets a queue that has nothing go on at `ordinal`: the messages before are gone from the log. Its file is filled up to there, so that
+   * every broker takes it from it; `flush` makes that durable.
+   */
+  beginAt(queue: ConsumeQueue, ordinal: number): void {
+    assert(queue.isFresh, 'a queue that holds something begins anew');
+    const end = ordinal * CQ_UNIT_BYTES;
+    const file = this.#create(queue, end);
+    const fillers = fillerUnits(Math.min(this.unitsPerFile, FILLER_STEP_UNITS));
+    for (let at = file.base; at < end; at += fillers.length) {
+      this.#handle(file).writeSync(fillers, 0, Math.min(fillers.length, end - at), at - file.base);
+    }
+    queue.resetTo(ordinal, -1);
+    queue.minOffset = ordinal;
+    this.#unsynced.set(file, queue);
+  }
+
   /** Removes a queue's files and starts it afresh: they hold nothing that belongs to it. */
   clear(queue: ConsumeQueue): void {
     this.ext?.cleared(queue);
@@ -411,7 +468,10 @@ export class ConsumeQueueStore {
     this.#dirtyFolders.delete(queue.folder);
     this.#fs.removeTree(queue.folder);
     this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
-    delete this.#topics.get(queue.topic)?.queues[queue.queueId];
+    const queues = this.#topics.get(queue.topic)?.queues;
+    if (queues === undefined) return;
+    delete queues[queue.queueId];
+    if (queues.every((other) => other === undefined)) this.remove(queue.topic);
   }
 
   /** Removes a topic's queues and files. */
@@ -520,4 +580,11 @@ export class ConsumeQueueStore {
     this.#open.delete(file);
     file.close();
   }
+}
+
+function fillerUnits(count: number): Uint8Array {
+  const units = new Uint8Array(count * CQ_UNIT_BYTES);
+  const view = new DataView(units.buffer);
+  for (let at = 8; at < units.length; at += CQ_UNIT_BYTES) view.setInt32(at, FILLER_SIZE);
+  return units;
 }

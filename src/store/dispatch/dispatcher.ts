@@ -401,6 +401,11 @@ export class Dispatcher {
     }
   }
 
+  /** Queues have been removed: records that come find the ones that there are then. */
+  forgetQueues(): void {
+    for (const topic of this.#topics.values()) topic.queues.length = 0;
+  }
+
   #livesFrom(topic: string): number {
     return canBeFolder(topic) ? this.#options.livesFrom(topic) : Number.POSITIVE_INFINITY;
   }

@@ -14,6 +14,7 @@ import type { CommitLog } from '../commit-log/commit-log.ts';
 import type { QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
+import type { DeletedTopics } from '../recovery/deleted-topics.ts';
 import { dropQueueBounds, saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
 
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
@@ -45,6 +46,7 @@ export interface DerivedFlushOptions {
   queues: QueueKinds;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
+  deleted: DeletedTopics;
   dispatcher: Dispatcher;
   /** What the checkpoint vouches for at the start. */
   vouched: number;
@@ -70,6 +72,8 @@ export class DerivedFlush {
   #closed = false;
   /** Cuts of the log so far: what a flush has sampled before one is not true any more. */
   #cuts = 0;
+  /** Everything below is durable in the log and in the queues; counted from this start on, whatever the checkpoint of another life said. */
+  durableTo = 0;
   /** The values that were written last, as text. */
   #written = '';
   /** logicsPhysicalOffset as it stands on disk: all units up to that record are durable. */
@@ -125,7 +129,7 @@ export class DerivedFlush {
   /** The thorough flush. What is put meanwhile is not covered; a failure is warned of and tried again next time. */
   flush(done: (error: GantryError | undefined) => void = () => {}): void {
     if (this.#flushing) return done(undefined);
-    const { fs, root, clock, queues, index, log, dispatcher } = this.#options;
+    const { fs, root, clock, queues, index, log, deleted, dispatcher } = this.#options;
     this.#flushing = true;
     const started = clock.monotonic();
     this.#lastFlush = started;
@@ -143,13 +147,19 @@ export class DerivedFlush {
       }
       this.#covered = dispatched;
       this.#coveredIndex = indexed;
+      this.durableTo = Math.max(this.durableTo, dispatched);
       this.#publish(lastStoreTimestamp, lastPhysicalOffset);
       this.#writeCheckpoint(lastPhysicalOffset);
       done(undefined);
     };
     const saveBounds = (error: GantryError | undefined): void => {
       if (error !== undefined || this.#closed || cuts !== this.#cuts) return finish(error);
-      const source = { logicsPhysicalOffset: lastPhysicalOffset, queues: queues.all(), index: index?.progress };
+      const source = {
+        logicsPhysicalOffset: lastPhysicalOffset,
+        queues: queues.all(),
+        index: index?.progress,
+        deleted,
+      };
       saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
         if (boundsError !== undefined && !this.#closed)
           this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${boundsError.message})`);
@@ -163,6 +173,13 @@ export class DerivedFlush {
       if (index === undefined) syncLog();
       else index.flush(syncLog);
     });
+  }
+
+  /** Flushes if it must be for everything below `offset` to be durable; whether it is. */
+  async makeDurable(offset: number): Promise<boolean> {
+    if (this.durableTo < offset && this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    if (this.durableTo < offset) await new Promise<void>((resolve) => this.flush(() => resolve()));
+    return this.durableTo >= offset;
   }
 
   /**
@@ -203,6 +220,7 @@ export class DerivedFlush {
     this.#covered = -1;
     this.#vouched = Math.min(this.#vouched, end);
     dropQueueBounds(fs, root);
+    this.durableTo = Math.min(this.durableTo, end);
     if (checkpoint.logicsPhysicalOffset <= end) return;
     checkpoint.logicsPhysicalOffset = end;
     await new Promise<void>((resolve, reject) => {
@@ -212,7 +230,7 @@ export class DerivedFlush {
 
   /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's. @throws GantryError IO, DISK_FULL. */
   async close(physicMsgTimestamp: number): Promise<void> {
-    const { queues, index, checkpoint, fs, root, dispatcher } = this.#options;
+    const { queues, index, checkpoint, deleted, fs, root, dispatcher } = this.#options;
     this.stop();
     queues.syncLanes = CLOSE_LANES;
     // Two flushes at once would each take the other's files for synced.
@@ -223,7 +241,7 @@ export class DerivedFlush {
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
     const { logicsPhysicalOffset } = checkpoint;
-    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress });
+    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress, deleted });
     // Behind a write that is under way.
     await this.writeCheckpoint();
   }

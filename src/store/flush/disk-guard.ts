@@ -1,12 +1,31 @@
-// Whether the disk has room, and until when sends are refused for it. A full disk is never final: it is asked again by itself, and
-// what was refused meanwhile was never stored. Probing is apart from deletion (a slow deletion must not blind the broker).
+// How full the disk is: until when sends are refused for it, and from when on old files may go. A full disk is never final: it is asked
+// again by itself, and what was refused meanwhile was never stored. Probing has a timer of its own, apart from deletion, so that a slow
+// deletion does not blind the broker. RocketMQ: CleanCommitLogService#isSpaceToDelete, which deletes and probes in turn.
+//
+//        diskMaxUsedSpaceRatio     diskSpaceCleanForciblyRatio    diskSpaceWarningLevelRatio
+//   0 % ----------- 75 % --------------------- 85 % ----------------------- 90 % ---------- 100 %
+//     ROOM          EXPIRED: expired files go  FORCED: the oldest go        FULL: and sends are refused
+//                   at any hour
 
 import { type Clock, type Logger, SeldomWarning } from '../../common/index.ts';
 import { type FileSystem, writeWhole } from '../../io/index.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
 
 const PROBE_MS = 10_000;
 const RETRY_WRITE_MS = 1000;
 const PROBE_BYTES = 64 * 1024;
+
+/** What the used part of the disk allows; each one includes those before it. */
+export const DiskLevel = {
+  ROOM: 0,
+  /** Expired files may go at any hour. */
+  EXPIRED: 1,
+  /** The oldest files may go before their time. */
+  FORCED: 2,
+  /** Nothing may be written. */
+  FULL: 3,
+} as const;
+export type DiskLevel = (typeof DiskLevel)[keyof typeof DiskLevel];
 
 export interface DiskGuardOptions {
   fs: FileSystem;
@@ -14,11 +33,18 @@ export interface DiskGuardOptions {
   logger: Logger;
   /** Root of the store. */
   root: string;
-  /** Fraction of the partition at which sends are refused. */
-  fullRatio: number;
+  /** Folders whose partitions count: the fullest decides. */
+  folders: readonly string[];
+  /** Read at each probe: the limits may change while the store runs. */
+  config: Pick<
+    MessageStoreConfig,
+    'gantryDiskFullRatio' | 'diskMaxUsedSpaceRatio' | 'diskSpaceCleanForciblyRatio' | 'diskSpaceWarningLevelRatio'
+  >;
 }
 
 export class DiskGuard {
+  /** Used fraction at the last probe; -1 if the system does not tell. */
+  used = 0;
   /** A write failed; sends are refused until one succeeds. */
   #writeFault: string | undefined;
   #full: string | undefined;
@@ -38,8 +64,8 @@ export class DiskGuard {
   }
 
   start(): void {
-    this.#timer = this.#options.clock.every(PROBE_MS, () => this.#probe());
-    this.#probe();
+    this.#timer = this.#options.clock.every(PROBE_MS, () => this.probe());
+    this.probe();
   }
 
   stop(): void {
@@ -68,20 +94,45 @@ export class DiskGuard {
     }
     this.#writeFault = undefined;
     logger.info('the disk takes writes again; sends are accepted');
-    this.#probe();
+    this.probe();
   }
 
-  #probe(): void {
-    const { fs, root, fullRatio, logger } = this.#options;
-    const used = fs.usedFraction(root);
-    if (used < 0) return;
-    const percent = (fraction: number): string => `${(fraction * 100).toFixed(1)} %`;
-    if (used > fullRatio) {
-      this.#full = `the disk is full: ${percent(used)} of the partition is used, the limit gantryDiskFullRatio is ${percent(fullRatio)}`;
+  /** Looks at the disk now; what it allows. */
+  probe(): DiskLevel {
+    const { fs, folders, logger } = this.#options;
+    this.used = Math.max(...folders.map((folder) => fs.usedFraction(folder)));
+    const { setting, full, forced, expired } = this.#limits();
+    if (this.used > full) {
+      this.#full = `the disk is full: ${percent(this.used)} of the partition is used, the limit ${setting} is ${percent(full)}`;
       this.#seldom.warn('full', `${this.#full}; sends are refused until there is space`);
-    } else if (this.#full !== undefined) {
-      this.#full = undefined;
-      logger.info(`the disk has space again (${percent(used)} used); sends are accepted`);
+      return DiskLevel.FULL;
     }
+    // A disk that does not tell any more keeps what it said last.
+    if (this.#full !== undefined && this.used >= 0) {
+      this.#full = undefined;
+      logger.info(`the disk has space again (${percent(this.used)} used); sends are accepted`);
+    }
+    if (this.used > forced) return DiskLevel.FORCED;
+    return this.used < 0 || this.used > expired || this.#writeFault !== undefined ? DiskLevel.EXPIRED : DiskLevel.ROOM;
   }
+
+  /** RocketMQ: the bounds beyond which the settings count no more. */
+  #limits(): { setting: string; full: number; forced: number; expired: number } {
+    const { config } = this.#options;
+    const own = config.gantryDiskFullRatio;
+    return {
+      setting: own === null ? 'diskSpaceWarningLevelRatio' : 'gantryDiskFullRatio',
+      full: own ?? between(0.35, config.diskSpaceWarningLevelRatio / 100, 0.9),
+      forced: between(0.3, config.diskSpaceCleanForciblyRatio / 100, 0.85),
+      expired: between(0.1, config.diskMaxUsedSpaceRatio / 100, 0.95),
+    };
+  }
+}
+
+function between(least: number, value: number, most: number): number {
+  return Math.min(most, Math.max(least, value));
+}
+
+function percent(fraction: number): string {
+  return `${(fraction * 100).toFixed(1)} %`;
 }

@@ -305,9 +305,9 @@ test('deleteExpired removes leading files below the log, never the last', async 
   for (let i = 0; i < 23; i++) put(index, T, ['k'], i * 10, T0 + i);
   await flushed(index);
   assert.equal(names(b).length, 5);
-  assert.equal(index.deleteExpired(40), 0, 'the first file ends at 40');
-  assert.equal(index.deleteExpired(41), 1);
-  assert.equal(index.deleteExpired(1_000_000), 3);
+  assert.equal(await index.deleteExpired(40), 0, 'the first file ends at 40');
+  assert.equal(await index.deleteExpired(41), 1);
+  assert.equal(await index.deleteExpired(1_000_000), 3);
   assert.equal(names(b).length, 1);
   assert.deepEqual(await find(index, T, 'k'), [220, 210, 200]);
 });

@@ -227,16 +227,20 @@ export class IndexService implements DerivedStore {
   }
 
   /**
-   * Removes the oldest files that hold nothing at or beyond `minPhysicalOffset`, the log's first; never the last file.
-   * Answers how many.
+   * Removes the oldest files that hold nothing at or beyond `minPhysicalOffset`, the log's first; never the last file. One after the other,
+   * off the loop and durably. Answers how many. @throws GantryError IO.
    */
-  deleteExpired(minPhysicalOffset: number): number {
+  async deleteExpired(minPhysicalOffset: number): Promise<number> {
     let count = 0;
     while (this.#files.length > 1) {
       const file = this.#files[0]!;
       if (file.header.endPhyOffset >= minPhysicalOffset || file.writer !== undefined) break;
-      this.#fs.remove(file.path);
       this.#files.shift();
+      const error = await new Promise<GantryError | undefined>((resolve) => this.#fs.removeLater(file.path, resolve));
+      if (error !== undefined) {
+        this.#files.unshift(file);
+        throw error;
+      }
       count++;
     }
     return count;

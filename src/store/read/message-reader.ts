@@ -5,7 +5,7 @@
 // buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
 // answer false, and the caller comes again.
 
-import { type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { GantryError, type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
 import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
@@ -202,6 +202,7 @@ export class MessageReader {
       let length = sizes[i]!;
       const chunk = this.#log.chunkAt(position);
       if (chunk === undefined) {
+        if (position < this.#log.minimum) return removed(position, ready);
         const part = result.copiedPart;
         const got = this.#log.copy(position + part, length - part, target, to + part, ready);
         if (part + got < length) {
@@ -379,4 +380,11 @@ function removeRecord(result: GetResult, index: number): void {
   result.count--;
   result.positions.copyWithin(index, index + 1, result.count + 1);
   result.sizes.copyWithin(index, index + 1, result.count + 1);
+}
+
+/** Retention has removed a record since it was chosen. */
+function removed(position: number, ready: Ready): false {
+  const error = new GantryError('REMOVED', `the message at ${position} was removed while it was read; pull again`);
+  void Promise.resolve().then(() => ready(error));
+  return false;
 }

@@ -24,12 +24,17 @@ export class DeletedTopics {
   readonly #root: string;
   readonly #path: string;
   #ends: Map<string, number>;
+  /** Topics that queue-bounds.json may know by an earlier life than the present one. */
+  readonly #unbound: Map<string, number>;
+  /** Deletions so far. */
+  deletions = 0;
 
   private constructor(fs: FileSystem, root: string, ends: Map<string, number>) {
     this.#fs = fs;
     this.#root = root;
     this.#path = `${root}/gantry/deleted-topics.json`;
     this.#ends = ends;
+    this.#unbound = new Map([...ends.keys()].map((topic) => [topic, 0]));
   }
 
   /** Reads the file, or its `.bak` with a warning. Without both nothing counts as deleted. @throws GantryError IO. */
@@ -51,8 +56,8 @@ export class DeletedTopics {
   }
 
   /** Ends the life of `topics` at `end`, durably. @throws GantryError IO, DISK_FULL: nothing has changed here; the disk may have it. */
-  add(topics: Iterable<string>, end: number, logMinimum: number): void {
-    const ends = new Map([...this.#ends].filter(([, other]) => other > logMinimum));
+  add(topics: readonly string[], end: number, logMinimum: number): void {
+    const ends = new Map([...this.#ends].filter(([topic, other]) => other > logMinimum || this.#unbound.has(topic)));
     for (const topic of topics) ends.set(topic, end);
     try {
       this.#save(ends);
@@ -60,6 +65,13 @@ export class DeletedTopics {
       this.#putBack();
       throw error;
     }
+    this.deletions++;
+    for (const topic of topics) this.#unbound.set(topic, this.deletions);
+  }
+
+  /** The bounds of the queues have been saved; the save began after so many deletions. */
+  boundsSaved(deletions: number): void {
+    for (const [topic, at] of this.#unbound) if (at <= deletions) this.#unbound.delete(topic);
   }
 
   /** A save that failed may have come as far as the rename, and what goes on as before must not be found deleted by the next start. */

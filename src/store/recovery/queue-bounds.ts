@@ -21,6 +21,8 @@ interface Saved {
   queues: Record<string, Record<string, SavedBound>>;
   /** How far the index was durable, if one was kept. */
   index?: IndexProgress;
+  /** topic -> where its life began that the bounds are of (DeletedTopics), for those that were deleted once. */
+  lives?: Record<string, number>;
 }
 
 /** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
@@ -52,22 +54,29 @@ export interface BoundsSource {
   logicsPhysicalOffset: number;
   queues: Iterable<AnyQueue>;
   index: IndexProgress | undefined;
+  deleted: DeletedTopics;
 }
 
-function* pieces({ logicsPhysicalOffset, queues, index }: BoundsSource): Generator<string> {
+function* pieces({ logicsPhysicalOffset, queues, index, deleted }: BoundsSource): Generator<string> {
   yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},`;
   if (index !== undefined) yield `"index":${JSON.stringify(index)},`;
   yield '"queues":{';
+  const lives: string[] = [];
   // The queues of a topic come one behind the other.
   let topic: string | undefined;
   for (const queue of queues) {
     if (queue.synced === 0) continue;
     const bound = `"${queue.queueId}":[${queue.synced},${physicalEndOf(queue)},${queue.minOffset},${minPhysicalOffsetOf(queue)}]`;
     if (queue.topic === topic) yield `,${bound}`;
-    else yield `${topic === undefined ? '' : '},'}${JSON.stringify(queue.topic)}:{${bound}`;
+    else {
+      const name = JSON.stringify(queue.topic);
+      const life = deleted.endOf(queue.topic);
+      if (life > 0) lives.push(`${name}:${life}`);
+      yield `${topic === undefined ? '' : '},'}${name}:{${bound}`;
+    }
     topic = queue.topic;
   }
-  yield topic === undefined ? '}}' : '}}}';
+  yield `${topic === undefined ? '}' : '}}'},"lives":{${lives.join(',')}}}`;
 }
 
 function physicalEndOf(queue: AnyQueue): number {
@@ -93,7 +102,9 @@ function pathOf(root: string): string {
 
 /** Saves the durable end of every queue, durably; to be called before the checkpoint with these values is written. @throws GantryError IO, DISK_FULL. */
 export function saveQueueBounds(fs: FileSystem, root: string, source: BoundsSource): void {
+  const { deletions } = source.deleted;
   saveDurably(fs, pathOf(root), [...pieces(source)].join(''));
+  source.deleted.boundsSaved(deletions);
 }
 
 /** As `saveQueueBounds`, in slices, with all that waits for the disk off the loop. */
@@ -107,6 +118,8 @@ export function saveQueueBoundsLater(
   const path = pathOf(root);
   const fresh = `${path}.tmp`;
   const rest = pieces(source);
+  const { deleted } = source;
+  const { deletions } = deleted;
   const texts: string[] = [];
   let file: FileHandle | undefined;
   const end: Done = (error) => {
@@ -116,7 +129,10 @@ export function saveQueueBoundsLater(
     attempt(() => {
       if (fs.stat(path) !== undefined) fs.rename(path, `${path}.bak`);
       fs.rename(fresh, path);
-      fs.syncDirectoryLater(`${root}/gantry`, done);
+      fs.syncDirectoryLater(`${root}/gantry`, (syncError) => {
+        if (syncError === undefined) deleted.boundsSaved(deletions);
+        done(syncError);
+      });
     });
   };
   const attempt = (step: () => void): void => {
@@ -167,8 +183,9 @@ export function loadQueueBounds(input: {
     // A checkpoint that has moved on was written by another broker.
     if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
     bounds.index = saved.index;
+    const lives = new Map(Object.entries(saved.lives ?? {}));
     for (const [topic, queues] of Object.entries(saved.queues)) {
-      if (deleted.endOf(topic) > saved.logicsPhysicalOffset) continue;
+      if (deleted.endOf(topic) > (lives.get(topic) ?? 0)) continue;
       const ofTopic = new Map<number, QueueBound>();
       for (const [queueId, [bound, physicalEnd, minOffset, minPhysicalOffset]] of Object.entries(queues)) {
         ofTopic.set(Number(queueId), { bound, physicalEnd, minOffset, minPhysicalOffset });

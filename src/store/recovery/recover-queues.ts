@@ -7,8 +7,10 @@ import {
   type ConsumeQueue,
   type ConsumeQueueStore,
   CQ_UNIT_BYTES,
+  canBeFolder,
   FILLER_SIZE,
   isUnit,
+  type QueueKinds,
   unitOffset,
   unitSize,
 } from '../consume-queue/index.ts';
@@ -238,6 +240,23 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
   const first = readableFrom(low);
   queue.minOffset = first < 0 ? queue.maxOffset : first;
   queue.minPhysicalOffset = -1;
+}
+
+/**
+ * Gives queues that were lost, and whose messages are all gone from the log by retention, the end that they had: their ordinals must not
+ * be given twice. RocketMQ: lets them begin at 0 again.
+ */
+export function continueExpiredQueues(kinds: QueueKinds, bounds: QueueBounds, logger: Logger): void {
+  const store = kinds.plain;
+  for (const [topic, ofTopic] of bounds.queues) {
+    if (!canBeFolder(topic) || kinds.isBatch(topic) === true) continue;
+    for (const [queueId, { bound }] of ofTopic) {
+      const queue = store.findOrCreate(topic, queueId);
+      if (!queue.isFresh || queue.nextOffset >= bound) continue;
+      store.beginAt(queue, bound);
+      logger.warn(`${topic} queue ${queueId} was lost; its messages are gone from the log, and it goes on at ${bound}`);
+    }
+  }
 }
 
 /** End of the record of the last unit before `end` that is no filler; -1 if there is none. */

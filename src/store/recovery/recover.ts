@@ -21,7 +21,7 @@ import type { DamageCheck } from './damage.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
 import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
-import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
+import { continueExpiredQueues, cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
 
@@ -157,6 +157,7 @@ export async function recover(given: RecoverInput): Promise<RecoveryReport> {
     }
     kinds.batch.correctMinimum(queue, minimum);
   }
+  if ((files[0]?.base ?? 0) > 0) continueExpiredQueues(kinds, input.bounds, logger);
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
   dispatcher.livesChanged();

@@ -18,6 +18,8 @@ export class SegmentFile {
   readonly path: string;
   /** False while it is being created off the loop; nothing may be written before. */
   ready: boolean;
+  /** Told when the last pin is gone. */
+  onFree: (() => void) | undefined;
   #handle: FileHandle | undefined;
   #pins = 0;
   #closeWhenFree = false;
@@ -50,7 +52,14 @@ export class SegmentFile {
 
   unpin(): void {
     this.#pins--;
-    if (this.#pins === 0 && this.#closeWhenFree) this.close();
+    if (this.#pins > 0) return;
+    if (this.#closeWhenFree) this.close();
+    this.onFree?.();
+  }
+
+  /** Whether a read or a sync of it is under way. */
+  get isPinned(): boolean {
+    return this.#pins > 0;
   }
 
   /** Closes the handle, now or when nothing uses it any more; `handle` opens it again. */
@@ -157,10 +166,12 @@ const ZERO_RUN_BYTES = 4 * 1024 * 1024;
 /**
  * Makes everything from `offset` on dead on disk: later files are removed, and in the file that holds `offset` the bytes behind it
  * become zeros, durably, before this returns. The file keeps its length at every moment: a file of another length would keep any
- * broker from starting if the cut itself is cut short. The caller has closed or dropped what it caches.
+ * broker from starting if the cut itself is cut short. The first file stays, emptied, if the space begins beyond 0 with it: it alone says
+ * where the space goes on. The caller has closed or dropped what it caches.
  */
 export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[], offset: number): void {
   while (files.length > 0 && files.at(-1)!.base >= offset) {
+    if (files.length === 1 && offset > 0 && files[0]!.base === offset) break;
     const file = files.pop()!;
     file.close();
     fs.remove(file.path);

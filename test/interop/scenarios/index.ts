@@ -8,6 +8,7 @@ import { javaProducer } from './java-producer.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
 import { queueKinds } from './queue-kinds.ts';
+import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
 import { wire } from './wire.ts';
 
@@ -20,5 +21,6 @@ export const suites: readonly Suite[] = [
   go,
   roundTrip,
   queueKinds,
+  retention,
   mixedCluster,
 ];

@@ -1,0 +1,3 @@
+export { parseHours } from './hours.ts';
+export type { QueueMove, Removal, RemovalListener, RetentionCounts, RetentionFloor } from './removal.ts';
+export { Retention } from './retention.ts';
