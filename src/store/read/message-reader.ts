@@ -257,7 +257,7 @@ export class MessageReader {
     if (this.#damaged.size >= MAX_WARNED || this.#damaged.has(offset)) return;
     this.#damaged.add(offset);
     this.#logger.warn(
-      `the record at offset ${offset} of the log is damaged (${reason}) and cannot be read; those around it are served. A restart looks at it`,
+      `the record at offset ${offset} of the log is damaged (${reason}) and cannot be read; those around it are served`,
     );
   }
 

@@ -175,7 +175,8 @@ export class DamageCheck {
       // What is not used yet is zeros, a gigabyte of them.
       const found = nextSound(file, from, Math.min(file.end, from + SEARCH_BYTES), verify);
       const behind = recordLike(file, found, verify)?.record;
-      if (behind !== undefined) return behind.storeTimestamp > 0 && behind.storeTimestamp <= time;
+      // Of those stored in one millisecond the last may not have been synced: only one from before that speaks for others.
+      if (behind !== undefined) return behind.storeTimestamp > 0 && behind.storeTimestamp < time;
     }
     return false;
   }
