@@ -237,6 +237,11 @@ class History {
   #damage(): void {
     const extra = this.#extra;
     if (extra === undefined || extra.int(4) > 0) return;
+    if (extra.int(6) === 0) {
+      const table = this.#tables?.damage();
+      if (table !== undefined) this.#trace(`damage: ${table}`);
+      return;
+    }
     const damage = damageDerived(this.#world.fs, extra);
     if (damage === undefined) return;
     this.#trace(`damage: ${damage.what}`);
