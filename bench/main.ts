@@ -15,6 +15,7 @@ import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
 import { firstAcceptedSend } from './requests.ts';
+import { measureQueues, measureRestart } from './restart.ts';
 import { type Effort, type Figures, type Workload, workloads } from './workloads.ts';
 
 const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
@@ -26,7 +27,7 @@ const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --java-options S   options of the broker's JVM, with blanks (default: none, so the JVM's own heap size)
   --loadgen PATH     another load generator with the same flags, to check this one
   --json             JSON instead of the table
-workloads: start ${workloads.map((workload) => workload.name).join(' ')}`;
+workloads: start restart queues ${workloads.map((workload) => workload.name).join(' ')}`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -96,6 +97,9 @@ function systems(base: string): System[] {
 async function measure(all: readonly System[], base: string): Promise<WorkloadResult[]> {
   const results: WorkloadResult[] = [];
   if (wanted('start')) results.push(await measureStarts(all, base));
+  const restart = { rounds: effort.rounds, bytes: values.quick ? 2e8 : 1.7e9, topics: values.quick ? 100 : 2500 };
+  if (wanted('restart')) results.push(await measureRestart(all, base, restart, say));
+  if (wanted('queues')) results.push(measureQueues(base, restart, say));
   for (const syncFlush of [false, true]) {
     const chosen = workloads.filter((workload) => workload.syncFlush === syncFlush && wanted(workload.name));
     if (chosen.length === 0) continue;

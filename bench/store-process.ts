@@ -36,8 +36,10 @@ async function open(order: OpenOrder): Promise<OpenFigures> {
     dispatched: recovery.dispatched,
     phases: recovery.phases,
     rssMb: process.memoryUsage().rss / 1e6,
-    descriptors: readdirSync('/proc/self/fd').length,
+    descriptors: descriptors(),
     putNs: 0,
+    descriptorsUnderPuts: 0,
+    rssUnderPutsMb: 0,
     stopMs: 0,
   };
   if (order.puts !== undefined) {
@@ -47,6 +49,8 @@ async function open(order: OpenOrder): Promise<OpenFigures> {
     await puts.until(() => puts.count >= order.puts!);
     const { user, system } = process.cpuUsage(cpu);
     figures.putNs = ((user + system) * 1000) / (order.puts * 0.75);
+    figures.descriptorsUnderPuts = descriptors();
+    figures.rssUnderPutsMb = process.memoryUsage().rss / 1e6;
   }
   if (order.end === 'stop') {
     const before = performance.now();
@@ -54,4 +58,8 @@ async function open(order: OpenOrder): Promise<OpenFigures> {
     figures.stopMs = performance.now() - before;
   }
   return figures;
+}
+
+function descriptors(): number {
+  return readdirSync('/proc/self/fd').length;
 }

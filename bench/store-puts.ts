@@ -13,7 +13,7 @@ const MOST_BEHIND = 8_000_000;
 export class Puts {
   count = 0;
   readonly #store: MessageStore;
-  readonly #topics: Array<{ topic: string; bytes: Uint8Array }> = [];
+  readonly #topics: Array<{ topic: string; bytes: Uint8Array; queues: PutRequest['queues'] }> = [];
   readonly #queues: number;
   readonly #request = new PutRequest();
   readonly #result = new PutResult();
@@ -24,7 +24,7 @@ export class Puts {
     this.#queues = queues;
     for (let i = 0; i < topics; i++) {
       const topic = `Bench${String(i).padStart(5, '0')}`;
-      this.#topics.push({ topic, bytes: Buffer.from(topic) });
+      this.#topics.push({ topic, bytes: Buffer.from(topic), queues: store.queuesOf(topic) });
     }
     const request = this.#request;
     request.bornHost = HOST;
@@ -57,10 +57,11 @@ export class Puts {
     const n = this.count++;
     const topics = this.#topics;
     const queue = n % (topics.length * this.#queues);
-    const { topic, bytes } = topics[queue % topics.length]!;
+    const { topic, bytes, queues } = topics[queue % topics.length]!;
     const request = this.#request;
     request.topic = topic;
     request.topicBytes = bytes;
+    request.queues = queues;
     request.queueId = Math.floor(queue / topics.length);
     const keys = this.#keys;
     if (keys !== undefined) {

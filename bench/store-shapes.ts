@@ -44,5 +44,7 @@ export interface OpenFigures {
   descriptors: number;
   /** ns of CPU for each of `puts`, dispatch included. */
   putNs: number;
+  descriptorsUnderPuts: number;
+  rssUnderPutsMb: number;
   stopMs: number;
 }

@@ -60,7 +60,12 @@ export interface BrokerContextOptions {
 /** Makes the tables without reading their files; nothing runs yet. */
 export function createBrokerContext(options: BrokerContextOptions): BrokerContext {
   const { config, fs, clock, random, logger, store, storeHost } = options;
+  const { enableLmq } = store.config;
   const environment: ConfigEnvironment = { fs, clock, logger, folder: `${store.config.storePathRootDir}/config` };
+  const topics = new TopicConfigManager(environment, config, options.registerTopics, options.spreadTopic);
+  const groups = new SubscriptionGroupManager(environment, config);
+  topics.lightQueues = enableLmq;
+  groups.lightQueues = enableLmq;
   return {
     config,
     fs,
@@ -68,9 +73,9 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     random,
     logger,
     store,
-    topics: new TopicConfigManager(environment, config, options.registerTopics, options.spreadTopic),
-    groups: new SubscriptionGroupManager(environment, config),
-    offsets: new ConsumerOffsetManager(environment, config),
+    topics,
+    groups,
+    offsets: new ConsumerOffsetManager(environment, config, enableLmq),
     consumers: new ConsumerManager(config, clock, logger),
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),

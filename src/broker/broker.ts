@@ -117,8 +117,10 @@ export class Broker {
       // A port of 0 is known only when it is taken, and the address is part of every record.
       const early = config.listenPort === 0 ? await server.listen(host, 0) : undefined;
       const port = early ?? config.listenPort;
-      checkTables(`${options.storeConfig.storePathRootDir}/config`, config, fs, clock);
-      const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger });
+      // What a topic's queues are is asked while the store opens; the broker's own table is loaded behind it.
+      let topicTable = checkTables(options.storeConfig, config, fs, clock);
+      const isBatchTopic = (topic: string): boolean | undefined => topicTable.select(topic)?.isBatchQueue;
+      const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger, isBatchTopic });
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
       let spread: TopicSpread | undefined;
@@ -138,6 +140,7 @@ export class Broker {
         },
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
       if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
       registration = new NameServerRegistration(
@@ -264,12 +267,16 @@ export class Broker {
  * Reads the primary tables once before the store is touched, so that a damaged file refuses the start with nothing changed.
  * @throws GantryError CONFIG_FILE.
  */
-function checkTables(folder: string, config: BrokerConfig, fs: FileSystem, clock: Clock): void {
-  const environment = { fs, clock, logger: silentLogger, folder };
-  const tables = [
-    new TopicConfigManager(environment, config, () => {}),
-    new SubscriptionGroupManager(environment, config),
-    new ConsumerOffsetManager(environment, config),
-  ];
-  for (const table of tables) table.check();
+function checkTables(
+  storeConfig: BrokerOptions['storeConfig'],
+  config: BrokerConfig,
+  fs: FileSystem,
+  clock: Clock,
+): TopicConfigManager {
+  const environment = { fs, clock, logger: silentLogger, folder: `${storeConfig.storePathRootDir}/config` };
+  const topics = new TopicConfigManager(environment, config, () => {});
+  const groups = new SubscriptionGroupManager(environment, config);
+  const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
+  for (const table of [topics, groups, offsets]) table.check();
+  return topics;
 }

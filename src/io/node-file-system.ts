@@ -128,7 +128,12 @@ export const nodeFileSystem: FileSystem = {
   },
 
   list(path) {
-    return attempt('list', path, () => (fs.existsSync(path) ? fs.readdirSync(path) : []));
+    try {
+      return fs.readdirSync(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+      throw ioError(error, 'list', path);
+    }
   },
 
   makeDirectory(path) {

@@ -45,6 +45,8 @@ export class GetResult {
   maxOffset: QueueOffset = 0 as QueueOffset;
   /** Number of records in `positions` and `sizes`. */
   count = 0;
+  /** Messages in these beyond one each: records of batch queues hold several. */
+  batched = 0;
   /** Physical offsets. */
   readonly positions: Float64Array = new Float64Array(MAX_SELECTED);
   readonly sizes: Int32Array = new Int32Array(MAX_SELECTED);

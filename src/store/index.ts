@@ -1,4 +1,4 @@
-export type { ConsumeQueue } from './consume-queue/index.ts';
+export { type ConsumeQueue, isLightQueue } from './consume-queue/index.ts';
 export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener } from './dispatch/dispatcher.ts';
 export type { AckTarget } from './flush/ack-queue.ts';

@@ -4,14 +4,15 @@ import { totalmem } from 'node:os';
 import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
-import { ConsumeQueueStore, CQ_UNIT_BYTES } from './consume-queue/index.ts';
+import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
-import { IndexLayout, IndexService } from './index-file/index.ts';
+import { IndexLayout, type IndexProgress, IndexService } from './index-file/index.ts';
 import { isSameBoot } from './recovery/boot.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { recover } from './recovery/recover.ts';
+import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
@@ -26,6 +27,8 @@ export interface StoreDependencies {
   memoryBytes?: number;
   /** Written into `abort`. */
   processId?: number;
+  /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
+  isBatchTopic?: (topic: string) => boolean | undefined;
 }
 
 const LOG_BLOCK_BYTES = 256 * 1024;
@@ -41,7 +44,7 @@ export interface StoreParts {
   memoryBytes: number;
   logFolder: string;
   files: SegmentFile[];
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
   logCache: ReadCache;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
@@ -79,22 +82,26 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     logger,
   });
   const logCache = new ReadCache(LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
+  const queueCache = new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
   const queues = new ConsumeQueueStore({
     fs,
     clock,
     logger,
     root: `${root}/consumequeue`,
     fileSize: config.mappedFileSizeConsumeQueue,
-    cache: new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25),
+    cache: queueCache,
   });
   const loadStarted = clock.monotonic();
   queues.load();
+  const kinds = openQueueKinds(queues, config, { fs, clock, logger, cache: queueCache }, dependencies.isBatchTopic);
   const loadedMs = clock.monotonic() - loadStarted;
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
+  kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
+  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
-  const openIndex = (lastExitClean: boolean): IndexService =>
+  const openIndex = (lastExitClean: boolean, progress?: IndexProgress): IndexService =>
     IndexService.open({
       fs,
       clock,
@@ -103,6 +110,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
       layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
       lastExitClean,
       indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+      progress,
       maxPhysicalOffset: files.at(-1)?.end ?? 0,
       onSealed: (endTimestamp) => {
         checkpoint.indexMsgTimestamp = endTimestamp;
@@ -112,7 +120,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
         checkpoint.takeBack(done);
       },
     });
-  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean) : undefined;
+  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean, bounds.index) : undefined;
   const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
@@ -124,7 +132,6 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   fs.syncDirectory(root);
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
-  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
     clean,
@@ -133,15 +140,22 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     mostLookedAt: config.gantryQueuesLookedAt,
     nothingLost,
   });
-  for (const queue of known) {
-    ends.find(queue);
+  for (const queue of known) ends.find(queue);
+  const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
+  for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
-    if (isOfEarlierLife(queues, queue, deleted.endOf(queue.topic))) queues.removeQueue(queue);
+    const deletedTo = deleted.endOf(queue.topic);
+    const isOld =
+      queue instanceof ConsumeQueue
+        ? isOfEarlierLife(queues, queue, deletedTo)
+        : deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo;
+    if (isOld) kinds.removeQueue(queue);
   }
   const dispatcher = new Dispatcher({
     clock,
     logger,
-    queues,
+    kinds,
+    multiDispatch: config.enableMultiDispatch,
     index,
     livesFrom: (topic) => deleted.endOf(topic),
     delayLevels,
@@ -156,7 +170,8 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     root,
     logFolder,
     files,
-    queues,
+    kinds,
+    lost,
     checkpoint,
     deleted,
     bounds,
@@ -184,7 +199,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     memoryBytes: dependencies.memoryBytes ?? totalmem(),
     logFolder,
     files,
-    queues,
+    kinds,
     logCache,
     index,
     checkpoint,

@@ -6,6 +6,7 @@ import {
   BatchMember,
   MAX_PROPERTIES_BYTES,
   MAX_V1_TOPIC_CHARS,
+  parsePropertyBytes,
   propertiesBytes,
   RecordOutcome,
   RecordSource,
@@ -20,8 +21,16 @@ import {
   writeRecord,
 } from '../message/index.ts';
 import type { CommitLog } from './commit-log/commit-log.ts';
-import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
+import {
+  type AnyQueue,
+  type ConsumeQueueStore,
+  canBeFolder,
+  isLightQueue,
+  type QueueKinds,
+} from './consume-queue/index.ts';
+import { furtherPlaces } from './dispatch/multi-dispatch.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
+import { SpecialPuts } from './special-put.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
 /** The store's clock may be set back so far; store times in the log never fall for that (searches by time rely on their order). */
@@ -31,21 +40,19 @@ export class MessageAppender {
   /** Store time of the newest record. */
   lastStoreTimestamp: number;
   readonly #log: CommitLog;
+  readonly #kinds: QueueKinds;
   readonly #queues: ConsumeQueueStore;
+  readonly #special: SpecialPuts;
   readonly #config: MessageStoreConfig;
   readonly #clock: Clock;
   readonly #member = new BatchMember();
   readonly #source = new RecordSource();
 
-  constructor(
-    log: CommitLog,
-    queues: ConsumeQueueStore,
-    config: MessageStoreConfig,
-    clock: Clock,
-    lastStoreTimestamp: number,
-  ) {
+  constructor(log: CommitLog, kinds: QueueKinds, config: MessageStoreConfig, clock: Clock, lastStoreTimestamp: number) {
     this.#log = log;
-    this.#queues = queues;
+    this.#kinds = kinds;
+    this.#queues = kinds.plain;
+    this.#special = new SpecialPuts(kinds, config);
     this.#config = config;
     this.#clock = clock;
     this.lastStoreTimestamp = lastStoreTimestamp;
@@ -53,7 +60,42 @@ export class MessageAppender {
 
   /** Appends a message or a whole batch in memory; any status but PUT_OK means that nothing was appended. */
   append(request: PutRequest, result: PutResult): PutMessageStatus {
-    return request.batch ? this.#batch(request, result) : this.#one(request, result);
+    if (request.batch) return this.#batch(request, result);
+    return request.plain ? this.#one(request, result) : this.#specially(request, result);
+  }
+
+  #specially(request: PutRequest, result: PutResult): PutMessageStatus {
+    const special = this.#special;
+    const refusal = special.prepare(request, result);
+    if (refusal !== PutMessageStatus.PUT_OK) return refusal;
+    const own = special.request;
+    if (special.isLight) {
+      const { enabledAppendPropCRC, autoMessageVersionOnTopicLen, maxMessageSize } = this.#config;
+      const propertyBytes = propertiesBytes(own, enabledAppendPropCRC, true);
+      const size = recordBytes(own, recordVersion(own.topic, autoMessageVersionOnTopicLen), propertyBytes);
+      // RocketMQ: no slack beyond maxMessageSize for these, and too long properties have the same answer.
+      if (propertyBytes > MAX_PROPERTIES_BYTES || size > maxMessageSize) {
+        result.reason = `the record has ${size} bytes, ${propertyBytes} of them properties; the limits are ${maxMessageSize} and ${MAX_PROPERTIES_BYTES}`;
+        return PutMessageStatus.MESSAGE_ILLEGAL;
+      }
+    }
+    // Nothing but an inner batch makes batch queues of a topic that nobody knows.
+    if ((own.sysFlag & SysFlag.INNER_BATCH) !== 0 && canBeFolder(own.topic)) {
+      this.#kinds.batch.findOrCreate(own.topic, own.queueId);
+    }
+    const status = this.#one(own, result);
+    if (status !== PutMessageStatus.PUT_OK) return status;
+    special.appended();
+    if (special.count > 1) {
+      this.#queueOf(own)!.nextOffset = result.queueOffset + special.count;
+      result.messageCount = special.count;
+    }
+    return status;
+  }
+
+  /** Queues were removed. */
+  queuesRemoved(): void {
+    this.#special.forget();
   }
 
   /** Gives the queue offsets of what lies above `committed` back: those records are about to be dropped. */
@@ -70,12 +112,22 @@ export class MessageAppender {
       const outcome = readRecord(chunk.bytes, chunk.view, from, chunk.used, Verify.STRUCTURE, record);
       if (outcome === RecordOutcome.RECORD) {
         const topic = Buffer.from(chunk.bytes.subarray(record.topicStart, record.topicEnd)).toString('utf8');
-        const queue = this.#queues.find(topic, record.queueId);
+        const queue = this.#kinds.find(topic, record.queueId);
+        this.#takeBackFurther(chunk.bytes, record);
         const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
         const counted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
         if (queue !== undefined && counted) queue.nextOffset = Math.min(queue.nextOffset, record.queueOffset);
       }
       at += record.totalSize;
+    }
+  }
+
+  #takeBackFurther(bytes: Uint8Array, record: RecordView): void {
+    if (!this.#config.enableLmq) return;
+    const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
+    for (const { name, queueId, ordinal } of furtherPlaces(properties, record.queueId)?.places ?? []) {
+      const queue = isLightQueue(name) && ordinal >= 0 ? this.#queues.find(name, queueId) : undefined;
+      if (queue !== undefined) queue.nextOffset = Math.min(queue.nextOffset, ordinal);
     }
   }
 
@@ -218,11 +270,11 @@ export class MessageAppender {
   }
 
   /** undefined: the topic's name cannot be that of a folder. */
-  #queueOf(request: PutRequest): ConsumeQueue | undefined {
+  #queueOf(request: PutRequest): AnyQueue | undefined {
     const { topic, queueId } = request;
     const queue = request.queues?.[queueId] ?? this.#queues.find(topic, queueId);
     if (queue !== undefined || !canBeFolder(topic)) return queue;
-    return this.#queues.findOrCreate(topic, queueId);
+    return this.#kinds.findOrCreate(topic, queueId);
   }
 
   #illegalTopic({ topic }: PutRequest, result: PutResult): PutMessageStatus {

@@ -19,7 +19,7 @@ import {
 import type { FileSystem } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder } from './consume-queue/index.ts';
+import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
@@ -66,6 +66,7 @@ export class MessageStore {
   readonly #root: string;
   readonly #syncFlush: boolean;
   readonly #log: CommitLog;
+  readonly #kinds: QueueKinds;
   readonly #queues: ConsumeQueueStore;
   readonly #index: IndexService | undefined;
   readonly #checkpoint: StoreCheckpoint;
@@ -98,7 +99,8 @@ export class MessageStore {
     this.#logger = parts.logger;
     this.#root = parts.config.storePathRootDir;
     this.#syncFlush = parts.config.flushDiskType === 'SYNC_FLUSH';
-    this.#queues = parts.queues;
+    this.#kinds = parts.kinds;
+    this.#queues = parts.kinds.plain;
     this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
     this.#deleted = parts.deleted;
@@ -123,7 +125,7 @@ export class MessageStore {
     });
     this.#appender = new MessageAppender(
       this.#log,
-      this.#queues,
+      this.#kinds,
       this.config,
       this.#clock,
       parts.dispatcher.lastStoreTimestamp,
@@ -146,7 +148,7 @@ export class MessageStore {
       leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
-      queues: this.#queues,
+      queues: this.#kinds,
       index: this.#index,
       checkpoint: this.#checkpoint,
       dispatcher: this.#dispatcher,
@@ -155,7 +157,7 @@ export class MessageStore {
     });
     this.#reader = new MessageReader({
       log: this.#log,
-      queues: this.#queues,
+      kinds: this.#kinds,
       index: this.#index,
       config: this.config,
       memoryBytes: parts.memoryBytes,
@@ -242,17 +244,17 @@ export class MessageStore {
   /** Turns telling of one queue's arrivals on or off. */
   watch(topic: string, queueId: number, on: boolean): void {
     const queue =
-      on && canBeFolder(topic) ? this.#queues.findOrCreate(topic, queueId) : this.#queues.find(topic, queueId);
+      on && canBeFolder(topic) ? this.#kinds.findOrCreate(topic, queueId) : this.#kinds.find(topic, queueId);
     if (queue !== undefined) queue.watched = on;
   }
 
   minOffsetInQueue(topic: string, queueId: number): QueueOffset {
-    return queueOffset(this.#queues.find(topic, queueId)?.minOffset ?? 0);
+    return queueOffset(this.#kinds.find(topic, queueId)?.minOffset ?? 0);
   }
 
   /** `committed`: what is dispatched (the default); otherwise the next offset that a put would get. */
   maxOffsetInQueue(topic: string, queueId: number, committed = true): QueueOffset {
-    const queue = this.#queues.find(topic, queueId);
+    const queue = this.#kinds.find(topic, queueId);
     if (queue === undefined) return queueOffset(0);
     return queueOffset(committed ? queue.maxOffset : queue.nextOffset);
   }
@@ -321,7 +323,7 @@ export class MessageStore {
 
   /** Every (topic, queueId) that has a ConsumeQueue. */
   *queues(): IterableIterator<{ topic: string; queueId: number }> {
-    for (const { topic, queueId } of this.#queues.all()) yield { topic, queueId };
+    for (const { topic, queueId } of this.#kinds.all()) yield { topic, queueId };
   }
 
   /**
@@ -338,7 +340,7 @@ export class MessageStore {
 
   async #deleteTopics(topics: readonly string[]): Promise<void> {
     if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    const doomed = topics.filter((topic) => this.#queues.has(topic));
+    const doomed = topics.filter((topic) => this.#kinds.has(topic));
     if (doomed.length === 0) return;
     for (const topic of doomed) this.#deleting.add(topic);
     try {
@@ -347,8 +349,9 @@ export class MessageStore {
       this.#deleted.add(doomed, end, this.#log.minimum);
       this.#dispatcher.livesChanged();
       for (const topic of doomed) {
-        const watched = this.#queues.topic(topic).queues.filter((queue) => queue.watched);
-        this.#queues.remove(topic);
+        const watched = this.#kinds.of(topic).filter((queue) => queue.watched);
+        this.#kinds.remove(topic);
+        this.#appender.queuesRemoved();
         for (const { queueId } of watched) this.watch(topic, queueId, true);
       }
     } finally {
@@ -369,6 +372,7 @@ export class MessageStore {
       // First: units that are gone must not be vouched for.
       await this.#derived.logCutTo(offset);
       for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
+      for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
       await this.#index?.truncateTo(offset);
       await this.#cutIdleIndex(offset);
       this.#log.truncateTo(offset);
@@ -403,7 +407,7 @@ export class MessageStore {
         `the store is closed, but not everything is on disk (${errorText(error)}); the next start recovers`,
       );
     }
-    this.#queues.close();
+    this.#kinds.close();
     this.#checkpoint.close();
   }
 
@@ -497,7 +501,7 @@ export class MessageStore {
 
   #sweepQueues(): void {
     try {
-      this.#queues.sweep();
+      this.#kinds.sweep();
     } catch (error) {
       this.#seldom.warn('sweep', `ConsumeQueues cannot be written (${errorText(error)}); their units wait in memory`);
     }

@@ -16,6 +16,7 @@ export const PutMessageStatus = {
   PROPERTIES_SIZE_EXCEEDED: 7,
   OS_PAGE_CACHE_BUSY: 8,
   UNKNOWN_ERROR: 9,
+  LMQ_CONSUME_QUEUE_NUM_EXCEEDED: 10,
 } as const;
 export type PutMessageStatus = (typeof PutMessageStatus)[keyof typeof PutMessageStatus];
 
@@ -32,6 +33,11 @@ export class PutRequest extends RecordSource {
   batch = false;
   /** False only for the property WAIT=false: the answer does not wait for a flush or a replica. */
   waitStoreMsgOK = true;
+  /**
+   * True: whoever puts it has seen that there is nothing to rewrite: no property whose name begins with INNER_, no inner-batch flag. False
+   * has the put look for itself.
+   */
+  plain = false;
   /** What `MessageStore.queuesOf` said of `topic`; undefined leaves the look-up to the put. */
   queues: readonly ConsumeQueue[] | undefined = undefined;
 }

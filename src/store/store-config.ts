@@ -15,6 +15,17 @@ export interface MessageStoreConfig {
   mappedFileSizeCommitLog: number;
   /** Bytes of one ConsumeQueue file, rounded up to a multiple of 20. */
   mappedFileSizeConsumeQueue: number;
+  /** Whether each ConsumeQueue unit gets an ext unit (ConsumeQueueExt), and bytes of one of their files. */
+  enableConsumeQueueExt: boolean;
+  mappedFileSizeConsumeQueueExt: number;
+  /** Bytes of one file of a batch queue, a multiple of 46. */
+  mapperFileSizeBatchConsumeQueue: number;
+  /** Whether puts give messages their offsets in the light queues that they name, and whether dispatch fills these. */
+  enableLmq: boolean;
+  enableMultiDispatch: boolean;
+  /** Whether puts that would make more light queues than `maxLmqConsumeQueueNum` are refused. */
+  enableLmqQuota: boolean;
+  maxLmqConsumeQueueNum: number;
   flushDiskType: FlushDiskType;
   brokerRole: BrokerRole;
   /** Async flush: interval in ms, least dirty 4 KiB pages, and the interval after which one page is enough. */
@@ -71,6 +82,13 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     storePathCommitLog: null,
     mappedFileSizeCommitLog: 1_073_741_824,
     mappedFileSizeConsumeQueue: 6_000_000,
+    enableConsumeQueueExt: false,
+    mappedFileSizeConsumeQueueExt: 50_331_648,
+    mapperFileSizeBatchConsumeQueue: 13_800_000,
+    enableLmq: false,
+    enableMultiDispatch: false,
+    enableLmqQuota: false,
+    maxLmqConsumeQueueNum: 20_000,
     flushDiskType: 'ASYNC_FLUSH',
     brokerRole: 'ASYNC_MASTER',
     flushIntervalCommitLog: 500,

@@ -133,7 +133,7 @@ export interface GoldenDamage extends GoldenOutcome {
   edits: GoldenEdit[];
 }
 
-/** Stores whose queues are plain files, as this build reads them. */
+/** Stores whose queues are files. */
 export const FILE_STORES: readonly string[] = [
   '497-plain-clean',
   '497-plain-crash',
@@ -152,10 +152,9 @@ export const FILE_STORES: readonly string[] = [
   '550-writewithoutmmap',
   '550-controller',
   '550-controller-crash',
+  '550-ext',
+  '550-features',
 ];
-
-/** Stores with further kinds of queues beside plain ones (ConsumeQueueExt; LMQ, BatchCQ, compaction). */
-export const MIXED_STORES: readonly string[] = ['550-ext', '550-features'];
 
 /** The folder test/fixtures/stores, wherever the tests were compiled to. */
 function storesFolder(): string {

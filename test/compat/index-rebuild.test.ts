@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { FakeClock, silentLogger } from '../../src/common/index.ts';
 import { MemoryFileSystem } from '../../src/io/memory-file-system.ts';
 import { IndexLayout, IndexService, keyHash, topicSeeds } from '../../src/store/index-file/index.ts';
-import { FILE_STORES, type GoldenManifest, goldenFiles, goldenManifest, MIXED_STORES, packed } from './golden.ts';
+import { FILE_STORES, type GoldenManifest, goldenFiles, goldenManifest, packed } from './golden.ts';
 
 const SYS_TRANSACTION = 0xc;
 const SYS_ROLLBACK = 0xc;
@@ -40,7 +40,7 @@ async function rebuilt(manifest: GoldenManifest): Promise<Uint8Array[]> {
   return [...packed(fs, '/store', 'index').values()];
 }
 
-for (const name of [...FILE_STORES, ...MIXED_STORES].filter((store) => !store.endsWith('-crash'))) {
+for (const name of FILE_STORES.filter((store) => !store.endsWith('-crash'))) {
   test(`${name}: the index built from the messages is Java's`, async () => {
     const java = [...goldenFiles(name)].filter(([path]) => /^index\/\d+$/.test(path)).sort();
     const ours = await rebuilt(goldenManifest(name));

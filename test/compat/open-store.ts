@@ -31,6 +31,11 @@ export function storeConfig(conf: Readonly<Record<string, string>>): Partial<Mes
   return {
     mappedFileSizeCommitLog: Number(conf['mappedFileSizeCommitLog']),
     mappedFileSizeConsumeQueue: Number(conf['mappedFileSizeConsumeQueue']),
+    mappedFileSizeConsumeQueueExt: Number(conf['mappedFileSizeConsumeQueueExt']),
+    mapperFileSizeBatchConsumeQueue: Number(conf['mapperFileSizeBatchConsumeQueue']),
+    enableConsumeQueueExt: conf['enableConsumeQueueExt'] === 'true',
+    enableLmq: conf['enableLmq'] === 'true',
+    enableMultiDispatch: conf['enableMultiDispatch'] === 'true',
     maxHashSlotNum: Number(conf['maxHashSlotNum']),
     maxIndexNum: Number(conf['maxIndexNum']),
     enabledAppendPropCRC: conf['enabledAppendPropCRC'] === 'true',
@@ -105,36 +110,85 @@ export async function read(
     nextBeginOffset: result.nextBeginOffset,
     minOffset: result.minOffset,
     maxOffset: result.maxOffset,
-    messages: result.count,
+    messages: result.count + result.batched,
     bytes: result.totalBytes,
   };
 }
 
-/** The units of a queue out of its files: [queueOffset, physicalOffset, size, tagsCode], tagsCode as text beyond 2^53. */
+/** An i64 as a number, as text beyond 2^53. */
+function i64(buffer: Buffer, at: number): number | string {
+  const value = buffer.readBigInt64BE(at);
+  const safe = value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER);
+  return safe ? Number(value) : String(value);
+}
+
+/** One file behind the other, from address 0 on. */
+function space(fs: MemoryFileSystem, folder: string): Buffer {
+  const files = packed(fs, ROOT, folder);
+  const parts: Buffer[] = [];
+  let end = 0;
+  for (const [path, bytes] of files) {
+    const base = Number(path.slice(path.lastIndexOf('/') + 1));
+    parts.push(Buffer.alloc(base - end), Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+    end = base + bytes.length;
+  }
+  return Buffer.concat(parts);
+}
+
+/**
+ * The units of a queue out of its files, as a manifest has them: [queueOffset, physicalOffset, size, tagsCode], tagsCode as text beyond 2^53.
+ * One with an ext unit has the ext unit's tagsCode, and the ext unit as Java's text behind it.
+ */
 export function unitsInFiles(
   fs: MemoryFileSystem,
   queue: Pick<GoldenQueue, 'topic' | 'queueId'>,
   from: number,
   to: number,
 ): Array<Array<number | string>> {
-  const folder = `consumequeue/${queue.topic}/${queue.queueId}`;
-  const files = packed(fs, ROOT, folder);
+  const buffer = space(fs, `consumequeue/${queue.topic}/${queue.queueId}`);
+  const ext = space(fs, `consumequeue_ext/${queue.topic}/${queue.queueId}`);
   const units: Array<Array<number | string>> = [];
-  for (const [path, bytes] of files) {
-    const base = Number(path.slice(path.lastIndexOf('/') + 1)) / 20;
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-    for (let i = 0; (i + 1) * 20 <= bytes.length; i++) {
-      const ordinal = base + i;
-      if (ordinal < from || ordinal >= to) continue;
-      const tagsCode = buffer.readBigInt64BE(i * 20 + 12);
-      const safe = tagsCode >= BigInt(Number.MIN_SAFE_INTEGER) && tagsCode <= BigInt(Number.MAX_SAFE_INTEGER);
-      units.push([
-        ordinal,
-        Number(buffer.readBigInt64BE(i * 20)),
-        buffer.readInt32BE(i * 20 + 8),
-        safe ? Number(tagsCode) : String(tagsCode),
-      ]);
+  for (let ordinal = from; ordinal < to && (ordinal + 1) * 20 <= buffer.length; ordinal++) {
+    const at = ordinal * 20;
+    const unit = [ordinal, Number(buffer.readBigInt64BE(at)), buffer.readInt32BE(at + 8)];
+    const tagsCode = buffer.readBigInt64BE(at + 12);
+    if (tagsCode >= -2147483648n) {
+      units.push([...unit, i64(buffer, at + 12)]);
+      continue;
     }
+    const place = Number(BigInt.asUintN(63, tagsCode));
+    const size = ext.readInt16BE(place);
+    const bits = ext.readInt16BE(place + 18);
+    const map =
+      bits === 0
+        ? 'null'
+        : `[${[...ext.subarray(place + 20, place + 20 + bits)].map((b) => (b << 24) >> 24).join(', ')}]`;
+    const tag = i64(ext, place + 2);
+    units.push([
+      ...unit,
+      tag,
+      `CqExtUnit{size=${size}, tagsCode=${tag}, msgStoreTime=${i64(ext, place + 10)}, bitMapSize=${bits}, filterBitMap=${map}}`,
+    ]);
+  }
+  return units;
+}
+
+/** The units of a batch queue out of its files: [base, physicalOffset, size, tagsCode, count, compacted]. */
+export function batchUnitsInFiles(
+  fs: MemoryFileSystem,
+  queue: Pick<GoldenQueue, 'topic' | 'queueId'>,
+): Array<Array<number | string>> {
+  const buffer = space(fs, `batchconsumequeue/${queue.topic}/${queue.queueId}`);
+  const units: Array<Array<number | string>> = [];
+  for (let at = 0; at + 46 <= buffer.length && buffer.readInt32BE(at + 8) > 0; at += 46) {
+    units.push([
+      Number(buffer.readBigInt64BE(at + 28)),
+      Number(buffer.readBigInt64BE(at)),
+      buffer.readInt32BE(at + 8),
+      i64(buffer, at + 12),
+      buffer.readInt16BE(at + 36),
+      buffer.readInt32BE(at + 38),
+    ]);
   }
   return units;
 }

@@ -87,7 +87,7 @@ test('topics with names that JavaScript knows are topics like all others', async
       clock.advance(100);
       return bounds().includes('hasOwnProperty');
     });
-    for (const name of names) assert.ok(bounds().includes(`"${name}":{"0":1}`), bounds());
+    for (const name of names) assert.ok(bounds().includes(`"${name}":{"0":[1,`), bounds());
     assert.equal(({} as Record<string, unknown>)['0'], undefined, 'every object has got a field');
   });
   const again = await startBroker({ disk: disk! });

@@ -199,27 +199,44 @@ describe('B07: ConsumeQueue ahead of the CommitLog after a clean-looking start',
 });
 
 describe('B72: more than ten CommitLog files, derived files deleted', () => {
+  const parts = [
+    ['consumequeue'],
+    ['index'],
+    ['checkpoint'],
+    ['consumequeue', 'index'],
+    ['consumequeue', 'checkpoint'],
+    ['consumequeue', 'index', 'checkpoint'],
+    ['consumequeue', 'index', 'checkpoint', 'gantry'],
+  ];
   for (const how of ['stop', 'kill'] as const) {
-    it(`after a ${how}, with the checkpoint kept, everything is rebuilt`, async () => {
-      const small = await SmallStore.create();
-      const sent = await small.sendMany(1000, (n) => ({ body: `message ${n}`.padEnd(200, '.'), keys: `k${n}` }));
-      assert.ok(sent.at(-1)!.wroteOffset > 18 * 16_384, 'more than ten files');
-      await small.world.advance(61_000);
-      await small.world.until(() => small.world.waiting === 0, 'all is flushed');
-      if (how === 'stop') await small.stop();
-      else small.kill();
-      small.fs.removeTree(`${ROOT}/consumequeue`);
-      small.fs.removeTree(`${ROOT}/index`);
-      small.fs.settle();
-      await small.start();
-      const records = await small.expectQueue(0, 1000);
-      assert.ok(records[463]!.body.toString().startsWith('message 463.'));
-      const found = await small.world.settle(
-        small.store.queryMessage('T', 'k0', 32, 0, Number.MAX_SAFE_INTEGER, 'K'),
-        'a query ends',
-      );
-      assert.equal(found.records.length, 1, 'the oldest key is found again');
-    });
+    for (const deleted of parts) {
+      it(`after a ${how} and without ${deleted.join(', ')} everything is there`, async () => {
+        const small = await SmallStore.create();
+        const sent = await small.sendMany(1000, (n) => ({ body: `message ${n}`.padEnd(200, '.'), keys: `k${n}` }));
+        assert.ok(sent.at(-1)!.wroteOffset > 18 * 16_384, 'more than ten files');
+        await small.world.advance(61_000);
+        await small.world.until(() => small.world.waiting === 0, 'all is flushed');
+        if (how === 'stop') await small.stop();
+        else small.kill();
+        for (const name of deleted) small.fs.removeTree(`${ROOT}/${name}`);
+        small.fs.settle();
+        await small.start();
+        const records = await small.expectQueue(0, 1000);
+        assert.ok(records[463]!.body.toString().startsWith('message 463.'));
+        for (const key of ['k0', 'k463', 'k999']) {
+          const found = await small.world.settle(
+            small.store.queryMessage('T', key, 32, 0, Number.MAX_SAFE_INTEGER, 'K'),
+            'a query ends',
+          );
+          assert.equal(found.records.length, 1, `${key} is found`);
+        }
+        assert.equal((await small.send()).queueOffset, 1000);
+        if (deleted.includes('consumequeue')) {
+          assert.equal(small.store.recovery.dispatched, 1000);
+          assert.ok(said(small, '1000 records went to 1 queues'), 'the report names what was built again');
+        }
+      });
+    }
   }
 });
 

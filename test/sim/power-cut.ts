@@ -94,6 +94,8 @@ class History {
   #config: MessageStoreConfig = smallConfig();
   /** Decides on all that plain histories do not have; undefined in these. */
   readonly #extra: Random | undefined;
+  /** Decides how much a start looks at. */
+  readonly #starts: Random;
   readonly #settings: SettingsDraw | undefined;
   readonly #tables: Tables | undefined;
   readonly #readers: Readers;
@@ -129,6 +131,7 @@ class History {
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
     this.#extra = options.plain ? undefined : new SeededRandom(~seed);
+    this.#starts = new SeededRandom(seed ^ 0x2545f491);
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
     this.#world.fs.settle();
@@ -262,6 +265,7 @@ class History {
     this.#config = smallConfig({
       flushDiskType: this.#usualFlush,
       messageIndexEnable: true,
+      ...this.#waysOfStarting(),
       ...this.#settings?.next(this.#usualFlush, this.#ending),
       ...settings,
     });
@@ -293,6 +297,16 @@ class History {
       this.#claimsHold = false;
       return await openStore(this.#world, this.#config, { logger: this.#logger });
     }
+  }
+
+  /** Settings that decide how much a start looks at, which must make no difference. */
+  #waysOfStarting(): Partial<MessageStoreConfig> {
+    const random = this.#starts;
+    return {
+      gantryQueuesLookedAt: random.int(2) === 0 ? 0 : 1000,
+      enableAcceleratedRecovery: random.int(2) === 0,
+      flushConsumeQueueLeastPages: random.int(3),
+    };
   }
 
   async #stop(): Promise<void> {

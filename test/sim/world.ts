@@ -20,6 +20,9 @@ export class World {
   readonly clock: Clock;
   #stalled = 0;
   #tasks: Array<() => void> = [];
+  #stall: ((operation: Operation, path: string) => void) | undefined;
+  /** Sees every operation on the disk, also of lives to come. */
+  watch: ((operation: Operation, path: string) => void) | undefined;
 
   constructor(seed: number) {
     this.random = new SeededRandom(seed);
@@ -37,6 +40,10 @@ export class World {
       schedule: (task) => this.#tasks.push(task),
       directories: ['/store'],
     });
+    this.fs.onOperation = (operation, path) => {
+      this.#stall?.(operation, path);
+      this.watch?.(operation, path);
+    };
   }
 
   /** A new process: what the old one waited for never comes, and some time has passed. */
@@ -44,15 +51,15 @@ export class World {
     this.#time = new FakeClock(this.clock.now() + 1 + this.random.int(5000), { manual: true });
     this.#stalled = 0;
     this.#tasks = [];
-    this.fs.onOperation = undefined;
+    this.#stall = undefined;
   }
 
   /** Makes the next synchronous operation on a path take so many milliseconds, in which nothing else happens. */
   stall(operation: Operation, path: string, ms: number): void {
-    this.fs.onOperation = (attempted, where) => {
+    this.#stall = (attempted, where) => {
       if (attempted !== operation || !where.includes(path)) return;
       this.#stalled += ms;
-      this.fs.onOperation = undefined;
+      this.#stall = undefined;
     };
   }
 

@@ -4,14 +4,17 @@
 // Beside the committed offsets there are two tables that are never loaded: how far a group has pulled (shown by tools, written into the
 // file for them), and pending resets (an administrator's wish: it wins over every commit until the next pull has been told of it).
 //
-// RocketMQ: ConsumerOffsetManager.
+// With enableLmq the file is config/lmqConsumerOffset.json, which also holds the offsets of groups that bear a light queue's name, one a
+// topic: `lmqOffsetTable`.
+//
+// RocketMQ: ConsumerOffsetManager, LmqConsumerOffsetManager.
 
 import type { JsonObject } from '../../remoting/index.ts';
-import type { MessageStore } from '../../store/index.ts';
+import { isLightQueue, type MessageStore } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
+import { type ConfigEnvironment, ConfigManager, type ConfigSource } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
-import { readDataVersion, readIntegerMap, readObject } from '../json-fields.ts';
+import { readDataVersion, readInteger, readIntegerMap, readObject } from '../json-fields.ts';
 import { indent, type PrettyValue, prettyEntry } from '../pretty-json.ts';
 
 /** The offsets of one group on one topic, by queue id. A caller may keep it; `removed` says that it counts no longer. */
@@ -42,11 +45,27 @@ export class ConsumerOffsetManager extends ConfigManager {
   readonly #config: BrokerConfig;
   readonly #byGroup = new Map<string, Map<string, GroupOffsets>>();
   #commitsSinceVersion = 0;
+  readonly #lightQueues: boolean;
 
-  constructor(environment: ConfigEnvironment, config: BrokerConfig) {
-    super(environment, 'consumerOffset.json');
+  /** `lightQueues`: enableLmq. */
+  constructor(environment: ConfigEnvironment, config: BrokerConfig, lightQueues = false) {
+    super(environment, lightQueues ? 'lmqConsumerOffset.json' : 'consumerOffset.json');
     this.#config = config;
+    this.#lightQueues = lightQueues;
     this.dataVersion = new DataVersion(environment.clock.now());
+  }
+
+  /** RocketMQ: begins without any offset when enableLmq is set on a broker that had none. */
+  override load(): ConfigSource {
+    const source = super.load();
+    if (!this.#lightQueues || source !== 'defaults') return source;
+    const before = new ConsumerOffsetManager(this.environment, this.#config);
+    const earlier = before.load();
+    for (const { topic, group, committed } of before.entries()) {
+      const offsets = this.of(group, topic);
+      for (const [queueId, offset] of committed) offsets.committed.set(queueId, offset);
+    }
+    return earlier;
   }
 
   /** The offsets of (group, topic) if anything is known of them. */
@@ -221,6 +240,10 @@ export class ConsumerOffsetManager extends ConfigManager {
   protected override *encode(): Iterable<string> {
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"groupTopicMap":{`;
     yield* pieces(this.#groupTopics());
+    if (this.#lightQueues) {
+      yield `,\n\t"lmqOffsetTable":{`;
+      yield* pieces(this.#lightOffsets());
+    }
     yield `,\n\t"offsetTable":{`;
     yield* pieces(this.#tables('committed'));
     yield `,\n\t"pullOffsetTable":{`;
@@ -237,7 +260,9 @@ export class ConsumerOffsetManager extends ConfigManager {
       if (at <= 0) continue;
       loaded.push({ topic: key.slice(0, at), group: key.slice(at + 1), offsets: readIntegerMap(table, key) });
     }
+    const light = this.#lightQueues ? readLightOffsets(json) : [];
     const version = readDataVersion(json);
+    for (const { topic, group, offset } of light) this.of(group, topic).committed.set(0, offset);
     for (const { topic, group, offsets } of loaded) {
       const entry = this.of(group, topic);
       for (const [queueId, offset] of offsets) entry.committed.set(queueId, offset);
@@ -252,16 +277,40 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   *#groupTopics(): Generator<[string, PrettyValue]> {
     for (const group of this.#byGroup.keys()) {
+      if (this.#isLight(group)) continue;
       const topics = this.topicsOf(group);
       if (topics.length > 0) yield [group, topics];
     }
   }
 
-  *#tables(which: 'committed' | 'pulled'): Generator<[string, PrettyValue]> {
+  #isLight(group: string): boolean {
+    return this.#lightQueues && isLightQueue(group);
+  }
+
+  *#lightOffsets(): Generator<[string, PrettyValue]> {
     for (const offsets of this.entries()) {
-      if (offsets[which].size > 0) yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
+      const offset = offsets.committed.get(0);
+      if (offset !== undefined && this.#isLight(offsets.group)) yield [offsets.key, offset];
     }
   }
+
+  *#tables(which: 'committed' | 'pulled'): Generator<[string, PrettyValue]> {
+    for (const offsets of this.entries()) {
+      if (offsets[which].size > 0 && !(which === 'committed' && this.#isLight(offsets.group)))
+        yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
+    }
+  }
+}
+
+function readLightOffsets(json: JsonObject): Array<{ topic: string; group: string; offset: number }> {
+  const table = readObject(json, 'lmqOffsetTable') ?? {};
+  const found: Array<{ topic: string; group: string; offset: number }> = [];
+  for (const key of Object.keys(table)) {
+    const at = key.indexOf('@');
+    const offset = readInteger(table, key);
+    if (at > 0 && offset !== undefined) found.push({ topic: key.slice(0, at), group: key.slice(at + 1), offset });
+  }
+  return found;
 }
 
 /** The entries of a map that stands one level inside a document, and its closing brace. */

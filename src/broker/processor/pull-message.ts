@@ -259,7 +259,7 @@ export class PullMessageProcessor {
       offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
       this.#found(pull, result);
       stats.getFound++;
-      stats.getMessages += result.count;
+      stats.getMessages += result.count + result.batched;
       return;
     }
     stats.getMissed++;

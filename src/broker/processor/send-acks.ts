@@ -94,6 +94,8 @@ export function ackCode(status: PutMessageStatus): { code: number; stored: boole
       return { code: ResponseCode.MESSAGE_ILLEGAL, stored: false };
     case PutMessageStatus.OS_PAGE_CACHE_BUSY:
       return { code: ResponseCode.SYSTEM_BUSY, stored: false };
+    case PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+      return { code: ResponseCode.LMQ_QUOTA_EXCEEDED, stored: false };
     default:
       return { code: ResponseCode.SYSTEM_ERROR, stored: false };
   }

@@ -6,8 +6,9 @@
 //
 // No object is made per message on the fast way: header, properties, request and result are this processor's own, filled anew.
 
-import { ByteTable, copyBytes } from '../../common/index.ts';
+import { ByteTable, copyBytes, viewOf } from '../../common/index.ts';
 import {
+  BatchMember,
   copy,
   createOffsetMessageId,
   MAX_PROPERTIES_BYTES,
@@ -16,11 +17,12 @@ import {
   PropertyName,
   PropertyTable,
   parsePropertyBytes,
+  readBatchMember,
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
 import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { type ConsumeQueue, isLightQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
@@ -56,6 +58,7 @@ const SPECIAL = new Set<string>([
   PropertyName.TRAN_MSG,
   PropertyName.POP_CK,
   PropertyName.INNER_NUM,
+  PropertyName.INNER_MULTI_DISPATCH,
   PropertyName.LITE_TOPIC,
   PropertyName.PRIORITY,
   PropertyName.CRC32,
@@ -143,7 +146,7 @@ export class SendMessageProcessor {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
       return;
     }
-    if (topic.isRetry || this.#isSpecial()) {
+    if (topic.isRetry || (sysFlag & SysFlag.INNER_BATCH) !== 0 || this.#isSpecial()) {
       this.#sendSlowly(request, header, topic, topic.config!, queueId, sysFlag);
       return;
     }
@@ -161,6 +164,7 @@ export class SendMessageProcessor {
     put.flag = header.flag;
     put.propertyTable = table;
     put.batch = false;
+    put.plain = true;
     put.waitStoreMsgOK = this.#waits();
     const result = this.#result;
     const { store, stats } = this.#context;
@@ -252,6 +256,10 @@ export class SendMessageProcessor {
       this.#refuse(request, ResponseCode.MESSAGE_ILLEGAL, `batch request does not support retry group ${topic.name}`);
       return;
     }
+    if (topic.config!.isBatchQueue && this.#table.find(this.#uniqKey) >= 0) {
+      this.#sendInnerBatch(request, header, topic, queueId, sysFlag);
+      return;
+    }
     const put = this.#put;
     this.#fill(request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
@@ -279,6 +287,44 @@ export class SendMessageProcessor {
       queueOffset: result.queueOffset,
       transactionId,
     });
+  }
+
+  /** A batch to a topic of batch queues becomes one record that holds it as it came; consumers split it. */
+  #sendInnerBatch(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    const { config } = this.#context;
+    const body = request.bodyCopy();
+    const view = viewOf(body);
+    const member = new BatchMember();
+    let count = 0;
+    for (let at = 0; at < body.length; at = member.end) {
+      const fault = readBatchMember(view, at, body.length, member);
+      if (fault !== undefined) {
+        this.#refuseStatus(request, PutMessageStatus.MESSAGE_ILLEGAL, `batch member ${count}: ${fault}`);
+        return;
+      }
+      count++;
+    }
+    const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
+    properties.delete(PropertyName.POP_CK);
+    properties.set(PropertyName.MSG_REGION, config.regionId);
+    properties.set(PropertyName.TRACE_ON, String(config.traceOn));
+    properties.set(PropertyName.CLUSTER, config.brokerClusterName);
+    properties.set(PropertyName.INNER_NUM, String(count));
+    const message: InternalMessage = {
+      topic: topic.name,
+      queueId,
+      flag: header.flag,
+      sysFlag: sysFlag | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH,
+      bornTimestamp: header.bornTimestamp,
+      bornHost: request.channel.remoteHost,
+      reconsumeTimes: header.reconsumeTimes,
+      preparedTransactionOffset: 0,
+      body,
+      properties,
+      waitStoreMsgOK: properties.get(PropertyName.WAIT)?.toLowerCase() !== 'false',
+    };
+    const uniqKey = properties.get(PropertyName.UNIQ_KEY)!;
+    this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey });
   }
 
   /** What a send with something to rewrite takes: the message becomes an object, and the put goes the way of the broker's own messages. */
@@ -321,20 +367,33 @@ export class SendMessageProcessor {
     const answeredQueueId = message.queueId;
     properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
     applyDelayLevel(message, context.schedule.maxDelayLevel);
+    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, {});
+  }
+
+  /** Stores a message that is an object, and answers when it is as durable as the settings promise. */
+  #putAndAnswer(
+    request: Request,
+    message: InternalMessage,
+    queueId: number,
+    uniqKey: string,
+    more: Record<string, string>,
+  ): void {
+    const { config, store, storeHost } = this.#context;
     const responder = request.defer();
-    putInternal(context.store, message, context.storeHost, (status, result, reason) => {
+    putInternal(store, message, storeHost, (status, result, reason) => {
       const { code, stored } = ackCode(status);
-      const common = { MSG_REGION: context.config.regionId, TRACE_ON: context.config.traceOn };
+      const common = { MSG_REGION: config.regionId, TRACE_ON: config.traceOn };
       if (!stored) {
         responder.respond(code, this.#remark(status, reason), common);
         return;
       }
       responder.respond(code, reason === '' ? null : reason, {
         ...common,
-        msgId: createOffsetMessageId(context.storeHost, result.wroteOffset),
-        queueId: answeredQueueId,
+        msgId: createOffsetMessageId(storeHost, result.wroteOffset),
+        queueId,
         queueOffset: result.queueOffset,
         transactionId: uniqKey,
+        ...more,
       });
     });
   }
@@ -509,6 +568,8 @@ export class SendMessageProcessor {
         );
       case PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return `${NOT_STORED_REMARK} (${reason})`;
+      case PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+        return `[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded. (${reason})`;
       case PutMessageStatus.OS_PAGE_CACHE_BUSY:
         return `[PC_SYNCHRONIZED]broker busy, start flow control for a while (${reason})`;
       default:
@@ -555,7 +616,9 @@ export class SendMessageProcessor {
       isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
     };
     // Only topics that exist are kept: a peer could fill the memory with other names.
-    if (topic.fault === undefined && this.#context.topics.has(name)) this.#topics.add(topic);
+    // Every name of a light queue exists.
+    const isKept = topic.fault === undefined && !isLightQueue(name) && this.#context.topics.has(name);
+    if (isKept) this.#topics.add(topic);
     else this.#topics.lookFirstAt(topic);
     return topic;
   }

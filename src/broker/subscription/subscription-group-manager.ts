@@ -4,6 +4,7 @@
 // ever and a deleted group comes back. Here only what consumes creates (`findOrCreate`); a query looks (`find`).
 
 import type { JsonObject } from '../../remoting/index.ts';
+import { isLightQueue } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
@@ -36,6 +37,8 @@ export class SubscriptionGroupManager extends ConfigManager {
   readonly dataVersion: DataVersion;
   /** Grows with every change of any group. */
   version = 0;
+  /** With enableLmq every group of a light queue's name is there, with defaults. RocketMQ: LmqSubscriptionGroupManager. */
+  lightQueues = false;
   readonly #config: BrokerConfig;
   readonly #table = new Map<string, SubscriptionGroupConfig>();
   /** Group, topic, bit set. */
@@ -51,11 +54,15 @@ export class SubscriptionGroupManager extends ConfigManager {
 
   /** The group if it exists. */
   find(group: string): SubscriptionGroupConfig | undefined {
-    return this.#table.get(group);
+    return this.#table.get(group) ?? (this.#isLight(group) ? defaultGroupConfig(group) : undefined);
   }
 
   has(group: string): boolean {
-    return this.#table.has(group);
+    return this.#table.has(group) || this.#isLight(group);
+  }
+
+  #isLight(group: string): boolean {
+    return this.lightQueues && isLightQueue(group);
   }
 
   get size(): number {
@@ -68,7 +75,7 @@ export class SubscriptionGroupManager extends ConfigManager {
 
   /** The group, created with defaults if it does not exist and may be; for requests that consume. */
   findOrCreate(group: string): SubscriptionGroupConfig | undefined {
-    const existing = this.#table.get(group);
+    const existing = this.find(group);
     if (existing !== undefined) return existing;
     const may = this.#config.autoCreateSubscriptionGroup || (isSystemGroup(group) && this.#config.enableCreateSysGroup);
     if (!may || groupNameFault(group) !== undefined) return undefined;
@@ -84,7 +91,8 @@ export class SubscriptionGroupManager extends ConfigManager {
    * @throws GantryError CONFIG_VALUE for an attribute that is not allowed (nothing is changed then), IO or DISK_FULL if saving fails
    */
   update(wishes: readonly SubscriptionGroupConfig[]): void {
-    const ready = wishes.map((wish) => {
+    const kept = wishes.filter((wish) => !this.#isLight(wish.groupName));
+    const ready = kept.map((wish) => {
       const old = this.#table.get(wish.groupName);
       return {
         ...wish,

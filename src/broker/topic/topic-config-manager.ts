@@ -5,6 +5,7 @@
 // RocketMQ: TopicConfigManager.
 
 import type { JsonObject } from '../../remoting/index.ts';
+import { isLightQueue } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
@@ -14,6 +15,8 @@ import { alterAttributes, TOPIC_ATTRIBUTES } from './attributes.ts';
 import { isInherited, Perm, TopicConfig } from './topic-config.ts';
 import { readTopicConfig, topicFields } from './topic-json.ts';
 import * as names from './topic-names.ts';
+
+const ONE_QUEUE = { readQueueNums: 1, writeQueueNums: 1 };
 
 /** Told of topics whose config is new or different, so that name servers hear of it at once. */
 export type TopicsChanged = (topics: readonly TopicConfig[]) => void;
@@ -26,6 +29,8 @@ export class TopicConfigManager extends ConfigManager {
   readonly systemTopics: names.SystemTopics = new names.SystemTopics();
   /** Grows with every change of any topic; what was looked up before is then to be looked up again. */
   version = 0;
+  /** With enableLmq every light queue is a topic of one queue, without a config of its own. RocketMQ: LmqTopicConfigManager. */
+  lightQueues = false;
   readonly #config: BrokerConfig;
   readonly #table = new Map<string, TopicConfig>();
   readonly #changed: TopicsChanged;
@@ -42,11 +47,15 @@ export class TopicConfigManager extends ConfigManager {
   }
 
   select(topic: string): TopicConfig | undefined {
-    return this.#table.get(topic);
+    return this.#table.get(topic) ?? (this.#isLight(topic) ? new TopicConfig(topic, ONE_QUEUE) : undefined);
   }
 
   has(topic: string): boolean {
-    return this.#table.has(topic);
+    return this.#table.has(topic) || this.#isLight(topic);
+  }
+
+  #isLight(topic: string): boolean {
+    return this.lightQueues && isLightQueue(topic);
   }
 
   isOrderTopic(topic: string): boolean {
@@ -73,7 +82,7 @@ export class TopicConfigManager extends ConfigManager {
     clientDefaultTopicQueueNums: number,
     topicSysFlag: number,
   ): TopicConfig | undefined {
-    const existing = this.#table.get(topic);
+    const existing = this.select(topic);
     if (existing !== undefined) return existing;
     const example = this.#table.get(defaultTopic);
     if (example === undefined) {
@@ -146,7 +155,8 @@ export class TopicConfigManager extends ConfigManager {
    * @throws GantryError CONFIG_VALUE for an attribute that is not allowed (nothing is changed then), IO or DISK_FULL if saving fails
    */
   update(wishes: ReadonlyArray<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }>): void {
-    const ready = wishes.map(({ topic, attributes }) => {
+    const kept = wishes.filter(({ topic }) => !this.#isLight(topic.topicName));
+    const ready = kept.map(({ topic, attributes }) => {
       const old = this.#table.get(topic.topicName);
       const altered = alterAttributes(old === undefined, TOPIC_ATTRIBUTES, old?.attributes ?? new Map(), attributes);
       return topic.with({ attributes: altered });

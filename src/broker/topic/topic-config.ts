@@ -71,6 +71,8 @@ export class TopicConfig {
   readonly order: boolean;
   /** Names without the `+` or `-` of requests. */
   readonly attributes: ReadonlyMap<string, string>;
+  /** Whether its queues are batch queues (attribute queue.type). RocketMQ: QueueTypeUtils#isBatchCq. */
+  readonly isBatchQueue: boolean;
 
   constructor(topicName: string, fields: TopicConfigFields = {}) {
     this.topicName = topicName;
@@ -82,6 +84,7 @@ export class TopicConfig {
     this.topicSysFlag = fields.topicSysFlag ?? 0;
     this.order = fields.order ?? false;
     this.attributes = fields.attributes ?? NO_ATTRIBUTES;
+    this.isBatchQueue = this.attributes.get('queue.type') === 'BatchCQ';
   }
 
   /** A copy with some fields replaced. */

@@ -114,7 +114,6 @@ test('a setting that decides who may write, who may connect, what is durable or 
     'tls.enable=true',
     'useTLS=true',
     'duplicationEnable=true',
-    'enableConsumeQueueExt=true',
     'timerRocksDBEnable=true',
     'transRocksDBEnable=true',
     'indexRocksDBEnable=true',
@@ -126,8 +125,6 @@ test('a setting that decides who may write, who may connect, what is durable or 
     'readOnlyCommitLogStorePaths=/a',
     'storePathCommitLog=/a,/b',
     'allAckInSyncStateSet=true',
-    'enableLmq=true',
-    'enableMultiDispatch=true',
   ];
   for (const line of refused) {
     const message = refusal(`\n${line}`, 'CONFIG_UNSUPPORTED');

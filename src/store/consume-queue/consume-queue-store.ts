@@ -9,6 +9,7 @@ import { assert, type Clock, GantryError, type Logger } from '../../common/index
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
 import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
 import { ConsumeQueue, CQ_UNIT_BYTES, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
+import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
 const WRITES_PER_SWEEP = 32;
@@ -47,6 +48,8 @@ export function canBeFolder(topic: string): boolean {
 }
 
 export class ConsumeQueueStore {
+  /** Told of what goes, so that the ext units go with it. */
+  ext: ConsumeQueueExt | undefined;
   readonly #options: ConsumeQueueStoreOptions;
   readonly #fs: FileSystem;
   readonly unitsPerFile: number;
@@ -347,8 +350,17 @@ export class ConsumeQueueStore {
     return fits(this.#options.root, 3);
   }
 
+  /** Files and folders that a killed process made may be in the cache alone: the next flush makes their names durable. */
+  doubtNames(queue: ConsumeQueue): void {
+    queue.namesInDoubt = false;
+    this.#dirtyFolders.add(queue.folder);
+    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+    this.#dirtyFolders.add(this.#options.root);
+  }
+
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
   cut(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number, force = false): void {
+    this.ext?.beforeCut(this, queue, ordinal, true);
     const byte = ordinal * CQ_UNIT_BYTES;
     for (const file of queue.files) {
       if (file.end <= byte) continue;
@@ -367,6 +379,7 @@ export class ConsumeQueueStore {
 
   /** Forgets units from `ordinal` on, in memory; their bytes in the files stay until they are overwritten or cut. */
   dropTail(queue: ConsumeQueue, ordinal: number, maxPhysicalEnd: number): void {
+    this.ext?.beforeCut(this, queue, ordinal, false);
     this.#waitingUnits -= queue.waiting;
     queue.cutTo(ordinal, maxPhysicalEnd);
     this.#waitingUnits += queue.waiting;
@@ -375,6 +388,7 @@ export class ConsumeQueueStore {
 
   /** Removes a queue's files and starts it afresh: they hold nothing that belongs to it. */
   clear(queue: ConsumeQueue): void {
+    this.ext?.cleared(queue);
     for (const file of queue.files) {
       this.#forget(file);
       this.#fs.remove(file.path);
@@ -391,6 +405,7 @@ export class ConsumeQueueStore {
   /** Removes one queue and its folder. */
   removeQueue(queue: ConsumeQueue): void {
     this.clear(queue);
+    this.ext?.removedQueue(queue);
     this.#dirtyFolders.delete(queue.folder);
     this.#fs.removeTree(queue.folder);
     this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
@@ -401,6 +416,7 @@ export class ConsumeQueueStore {
   remove(topic: string): void {
     const entry = this.#topics.get(topic);
     if (entry === undefined) return;
+    this.ext?.removedTopic(topic);
     this.#topics.delete(topic);
     for (const queue of entry.queues) {
       if (queue === undefined) continue;
@@ -430,6 +446,11 @@ export class ConsumeQueueStore {
     this.#open.clear();
   }
 
+  /** Queues with something to write, and files to sync. */
+  get toFlush(): number {
+    return Math.max(this.#waiting.length, this.#unsynced.size);
+  }
+
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
     return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
@@ -441,7 +462,7 @@ export class ConsumeQueueStore {
   }
 
   #write(queue: ConsumeQueue): void {
-    if (queue.namesInDoubt) this.#doubtNames(queue);
+    if (queue.namesInDoubt) this.doubtNames(queue);
     while (queue.written < queue.maxOffset) {
       const byte = queue.written * CQ_UNIT_BYTES;
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
@@ -452,13 +473,6 @@ export class ConsumeQueueStore {
       queue.written = end;
       this.#unsynced.set(file, queue);
     }
-  }
-
-  /** Files and folders that a killed process made may be in the cache alone: their names are made durable with what is written now. */
-  #doubtNames(queue: ConsumeQueue): void {
-    queue.namesInDoubt = false;
-    for (const folder of [queue.folder, `${this.#options.root}/${queue.topic}`, this.#options.root])
-      this.#dirtyFolders.add(folder);
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {

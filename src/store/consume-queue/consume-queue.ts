@@ -13,6 +13,7 @@
 
 import { peekI64, type QueueOffset, writeI64 } from '../../common/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
+import type { Stream } from './stream-store.ts';
 
 /** Bytes of a unit. */
 export const CQ_UNIT_BYTES = 20;
@@ -22,6 +23,8 @@ export const FILLER_SIZE = 0x7fffffff;
 const EMPTY = new Uint8Array(0);
 const EMPTY_VIEW = new DataView(EMPTY.buffer);
 const FIRST_TAIL_UNITS = 8;
+/** A tail of this many units grows no more if half of them are in the files. */
+const KEEP_UNITS = 64;
 /** A tail of this many waiting units is worth a write. */
 export const WRITE_UNITS: number = Math.floor(4096 / CQ_UNIT_BYTES);
 
@@ -66,6 +69,8 @@ export class ConsumeQueue {
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
+  /** Its ext units, if it has or had any. */
+  ext: Stream | undefined = undefined;
   /** Place in the log of the record at `minOffset`; -1 if that is not known. */
   minPhysicalOffset = -1;
   /** Ordinals below are durable. */
@@ -178,7 +183,7 @@ export class ConsumeQueue {
   #makeRoom(): number {
     const units = this.maxOffset - this.tailStart;
     const drop = Math.min(this.written - this.tailStart, units >> 1);
-    if (units >= WRITE_UNITS && drop >= units >> 2) {
+    if ((units >= WRITE_UNITS && drop >= units >> 2) || (units >= KEEP_UNITS && drop === units >> 1)) {
       this.tail.copyWithin(0, drop * CQ_UNIT_BYTES);
       this.tailStart += drop;
     } else {

@@ -17,11 +17,22 @@ import {
   type Logger,
   type QueueOffset,
   queueOffset,
+  SeldomWarning,
 } from '../../common/index.ts';
-import { RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
+import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, UnitPut } from '../consume-queue/index.ts';
+import {
+  type AnyQueue,
+  type BatchQueue,
+  type ConsumeQueue,
+  type ConsumeQueueExt,
+  type ConsumeQueueStore,
+  canBeFolder,
+  type QueueKinds,
+  UnitPut,
+} from '../consume-queue/index.ts';
 import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
+import { furtherPlaces, innerRange, mayGoFurther } from './multi-dispatch.ts';
 import { RecordProperties } from './record-properties.ts';
 
 /** Called in log order, once per dispatched record of a watched queue; must not throw. `maxOffset` is the queue's new exclusive maximum. */
@@ -46,6 +57,8 @@ interface DispatchTopic {
   readonly tagSeed: number;
   /** Records below are of an earlier life of the topic: they have no place in its queues. Infinity: none has, the name is no topic's. */
   livesFrom: number;
+  /** Whether its queues are batch queues; undefined before its first record. */
+  isBatch: boolean | undefined;
   /** By queueId; sparse. */
   readonly queues: ConsumeQueue[];
 }
@@ -53,7 +66,9 @@ interface DispatchTopic {
 export interface DispatcherOptions {
   clock: Clock;
   logger: Logger;
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
+  /** RocketMQ: enableMultiDispatch: whether records also go to the queues that they name. */
+  multiDispatch: boolean;
   /** undefined: no index is kept. */
   index: KeyIndex | undefined;
   /** Physical offset below which a topic's records are of an earlier life (DeletedTopics). */
@@ -73,13 +88,18 @@ export class Dispatcher {
   lastPhysicalOffset = 0;
   /** Units that did not follow their queue's end: gaps that were filled, places that were taken. */
   disorders = 0;
+  /** Names and numbers in INNER_ properties that made no sense. */
+  oddities = 0;
 
   /** During recovery: told of a queue before its first record is put again, with that record's place. */
-  onRecovered: ((queue: ConsumeQueue, ordinal: number, physicalOffset: number) => void) | undefined;
+  onRecovered: ((queue: AnyQueue, ordinal: number, physicalOffset: number) => void) | undefined;
   /** During recovery: told of a record that is in no queue since its topic is torn. */
   onSetAside: ((record: RecordView) => void) | undefined;
 
   readonly #options: DispatcherOptions;
+  readonly #queues: ConsumeQueueStore;
+  readonly #ext: ConsumeQueueExt | undefined;
+  readonly #seldom: SeldomWarning;
   readonly #topics = new ByteTable<DispatchTopic>();
   readonly #record = new RecordView();
   readonly #properties = new RecordProperties();
@@ -87,6 +107,9 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#queues = options.kinds.plain;
+    this.#ext = options.kinds.ext;
+    this.#seldom = new SeldomWarning(options.clock, options.logger);
   }
 
   /** Starts behind recovery: everything below `offset` is dispatched. */
@@ -141,18 +164,12 @@ export class Dispatcher {
     properties.scan(bytes, record.propertiesStart, record.propertiesEnd);
     const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
     const isCounted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
-    if (isCounted && record.physicalOffset >= topic.livesFrom) {
-      const tagsCode = this.#tagsCode(bytes, record, topic);
-      const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
-      if (this.onRecovered !== undefined && !queue.rebuilt)
-        this.onRecovered(queue, record.queueOffset, record.physicalOffset);
-      let outcome = this.#put(queue, record, tagsCode);
-      if (outcome === UnitPut.CONFLICT && record.queueOffset === 0) {
-        this.#beginAgain(topic, record, queue);
-        outcome = this.#put(queue, record, tagsCode);
+    if (isCounted) {
+      if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
+      else if (record.physicalOffset >= topic.livesFrom) {
+        const tagsCode = this.#tagsCode(bytes, record, topic);
+        this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
       }
-      if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(topic, record, queue, outcome);
-      if (queue.watched) this.#options.onArrival(topic.name, record.queueId, queueOffset(queue.maxOffset), tagsCode);
     }
     this.lastStoreTimestamp = record.storeTimestamp;
     this.lastPhysicalOffset = record.physicalOffset;
@@ -175,18 +192,100 @@ export class Dispatcher {
     this.onSetAside?.(record);
   }
 
-  #put(queue: ConsumeQueue, record: RecordView, tagsCode: number): UnitPut {
-    return this.#options.queues.put(queue, record.physicalOffset, record.totalSize, tagsCode, record.queueOffset);
+  /** Puts the unit of a record into one queue, with an ext unit where `ext` is given, and tells who waits for it. */
+  #put(
+    topic: DispatchTopic,
+    record: RecordView,
+    queueId: number,
+    ordinal: number,
+    tagsCode: number,
+    ext: ConsumeQueueExt | undefined,
+  ): void {
+    const queue = topic.queues[queueId] ?? this.#queue(topic, queueId);
+    const { physicalOffset, totalSize } = record;
+    if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, physicalOffset);
+    let outcome = this.#queues.put(queue, physicalOffset, totalSize, tagsCode, ordinal);
+    if (outcome === UnitPut.CONFLICT && ordinal === 0) {
+      this.#beginsAgain(queue, physicalOffset);
+      this.#queues.clear(queue);
+      outcome = this.#queues.put(queue, physicalOffset, totalSize, tagsCode, ordinal);
+    }
+    if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, ordinal, outcome);
+    if (ext !== undefined && (outcome === UnitPut.APPENDED || outcome === UnitPut.AFTER_GAP)) {
+      ext.put(queue, tagsCode, record.storeTimestamp);
+    }
+    if (queue.watched) this.#options.onArrival(topic.name, queueId, queueOffset(queue.maxOffset), tagsCode);
+  }
+
+  /** A record of a batch topic, or one that names further queues. RocketMQ: the light queues' units come after the topic's own, without ext. */
+  #putSpecially(bytes: Uint8Array, record: RecordView, topic: DispatchTopic): void {
+    // A record of an earlier life of its topic is still in the light queues.
+    const lives = record.physicalOffset >= topic.livesFrom;
+    const isInnerBatch = (record.sysFlag & SysFlag.INNER_BATCH) !== 0;
+    if (lives) topic.isBatch ??= this.#options.kinds.isBatch(topic.name) ?? isInnerBatch;
+    if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
+    const tagsCode = this.#tagsCode(bytes, record, topic);
+    const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
+    if (lives && topic.isBatch) this.#putBatch(record, topic, tagsCode, properties);
+    else if (lives) this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+    if (!this.#options.multiDispatch || (lives && topic.isBatch) || !mayGoFurther(topic.name)) return;
+    const further = furtherPlaces(properties, record.queueId);
+    if (further === undefined) return;
+    if (further.fault !== undefined) this.#odd(record, topic, further.fault);
+    for (const { name, queueId, ordinal } of further.places) {
+      const nameBytes = Buffer.from(name, 'utf8');
+      const target = this.#topic(nameBytes, 0, nameBytes.length);
+      target.isBatch ??= this.#options.kinds.isBatch(name) ?? false;
+      if (target.livesFrom === Number.POSITIVE_INFINITY || target.isBatch || ordinal < 0) {
+        this.#odd(record, topic, `it cannot go to ${JSON.stringify(name)}, which has no place for it`);
+        continue;
+      }
+      if (record.physicalOffset < target.livesFrom) continue;
+      const queue = target.queues[queueId] ?? this.#queue(target, queueId);
+      if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, record.physicalOffset);
+      const isRepeat = record.physicalOffset + record.totalSize <= queue.maxPhysicalEnd;
+      if (!isRepeat && !queue.isFresh && ordinal - queue.maxOffset > queue.unitsPerFile) {
+        // Nobody but a client that makes numbers up leaves such a gap.
+        this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
+        continue;
+      }
+      this.#put(target, record, queueId, ordinal, tagsCode, undefined);
+    }
+  }
+
+  #putBatch(record: RecordView, topic: DispatchTopic, tagsCode: number, properties: ReadonlyMap<string, string>): void {
+    const { batch } = this.#options.kinds;
+    const queue = batch.findOrCreate(topic.name, record.queueId);
+    const { base, count, fault } = innerRange(properties, record.queueOffset);
+    if (fault !== undefined) this.#odd(record, topic, `${fault}: it counts as one message`);
+    const { physicalOffset, totalSize, storeTimestamp } = record;
+    if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, base, physicalOffset);
+    let outcome = batch.put(queue, physicalOffset, totalSize, tagsCode, storeTimestamp, base, count);
+    if (outcome === UnitPut.CONFLICT && base === 0) {
+      this.#beginsAgain(queue, physicalOffset);
+      batch.clear(queue);
+      outcome = batch.put(queue, physicalOffset, totalSize, tagsCode, storeTimestamp, base, count);
+    }
+    if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, base, outcome);
+    if (queue.watched) this.#options.onArrival(topic.name, record.queueId, queueOffset(queue.maxOffset), tagsCode);
+  }
+
+  /** Something in a record's properties makes no sense (B75): it is counted and named, and stops nothing. */
+  #odd(record: RecordView, topic: DispatchTopic, what: string): void {
+    this.oddities++;
+    this.#seldom.warn(
+      `odd ${topic.name}`,
+      `the record at ${record.physicalOffset} of ${topic.name} (queue ${record.queueId}, offset ${record.queueOffset}): ${what}; ${this.oddities} such places were set aside`,
+    );
   }
 
   /** The first ordinal comes again in a log of RocketMQ's, which does not say that the topic was deleted and made anew. */
-  #beginAgain(topic: DispatchTopic, record: RecordView, queue: ConsumeQueue): void {
+  #beginsAgain(queue: AnyQueue, physicalOffset: number): void {
     this.disorders++;
     this.#options.logger.warn(
-      `${topic.name} queue ${record.queueId} begins again at ${record.physicalOffset}: its topic was deleted and made anew; ` +
+      `${queue.topic} queue ${queue.queueId} begins again at ${physicalOffset}: its topic was deleted and made anew; ` +
         `the ${queue.maxOffset} messages before are not in the queue`,
     );
-    this.#options.queues.clear(queue);
   }
 
   #advance(position: number): void {
@@ -255,9 +354,9 @@ export class Dispatcher {
     return p.tagsEnd > p.tagsStart ? javaHashUtf8(bytes, p.tagsStart, p.tagsEnd) : 0;
   }
 
-  #disorder(topic: DispatchTopic, record: RecordView, queue: ConsumeQueue, outcome: UnitPut): void {
+  #disorder(record: RecordView, queue: ConsumeQueue | BatchQueue, ordinal: number, outcome: UnitPut): void {
     this.disorders++;
-    const place = `${topic.name} queue ${record.queueId}: the record at ${record.physicalOffset} has queue offset ${record.queueOffset}`;
+    const place = `${queue.topic} queue ${queue.queueId}: the record at ${record.physicalOffset} has queue offset ${ordinal}`;
     if (outcome === UnitPut.AFTER_GAP) {
       this.#options.logger.warn(`${place}, beyond the queue's end; the ordinals between have no message`);
     } else {
@@ -279,6 +378,7 @@ export class Dispatcher {
       keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
       livesFrom: this.#livesFrom(name),
+      isBatch: undefined,
       queues: [],
     };
     this.#topics.add(topic);
@@ -286,7 +386,7 @@ export class Dispatcher {
   }
 
   #queue(topic: DispatchTopic, queueId: number): ConsumeQueue {
-    const queue = this.#options.queues.findOrCreate(topic.name, queueId);
+    const queue = this.#queues.findOrCreate(topic.name, queueId);
     topic.queues[queueId] = queue;
     return queue;
   }
@@ -296,6 +396,7 @@ export class Dispatcher {
     for (const topic of this.#topics.values()) {
       // Also where it begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time.
       topic.queues.length = 0;
+      topic.isBatch = undefined;
       topic.livesFrom = this.#livesFrom(topic.name);
     }
   }

@@ -15,6 +15,7 @@ const KEYS = head('KEYS');
 const UNIQ = head('UNIQ');
 const UNIQ_REST = head('_KEY');
 const DELA = head('DELA');
+const INNE = head('INNE');
 
 /** Ranges of the values; an absent or empty property has an empty range. The last duplicate wins, as in RocketMQ's reader. */
 export class RecordProperties {
@@ -26,12 +27,15 @@ export class RecordProperties {
   uniqKeyEnd = 0;
   delayStart = 0;
   delayEnd = 0;
+  /** Whether there is a property whose name begins with INNER_ (multi-dispatch.ts). */
+  hasInner = false;
 
   scan(bytes: Uint8Array, start: number, end: number): void {
     this.tagsStart = this.tagsEnd = 0;
     this.keysStart = this.keysEnd = 0;
     this.uniqKeyStart = this.uniqKeyEnd = 0;
     this.delayStart = this.delayEnd = 0;
+    this.hasInner = false;
     let at = start;
     while (at < end) {
       const nameStart = at;
@@ -46,6 +50,8 @@ export class RecordProperties {
       at = indexOfByte(bytes, PAIR_END, at, end);
       if (at > valueStart && (nameLength === 4 || nameLength === 5 || nameLength === 8)) {
         this.#take(bytes, nameStart, nameLength, valueStart, at);
+      } else if (nameLength > 8 && bytes[nameStart] === 0x49 && bytes[nameStart + 5] === 0x5f) {
+        this.hasInner ||= word(bytes, nameStart) === INNE && bytes[nameStart + 4] === 0x52;
       }
       at++;
     }

@@ -11,16 +11,20 @@ import { type Clock, type GantryError, type Logger, SeldomWarning } from '../../
 import type { FileSystem } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import type { ConsumeQueueStore } from '../consume-queue/index.ts';
+import type { QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
-import { saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
+import { dropQueueBounds, saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
 
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
-const FLUSH_AHEAD_FILES = 3;
+const FLUSH_AHEAD_FILES = 2;
 const MAX_AHEAD_FILES = 7;
-/** So do so many bytes, unless flushes take more than a part of the time: with very many queues each one is dear. */
+/**
+ * So do so many bytes, and for each queue that is to be flushed so many more: to open, write and sync its file costs about what a start
+ * needs for these. Nor may flushes take more than a part of the time.
+ */
 const FLUSH_AHEAD_BYTES = 256 * 1024 * 1024;
+const FLUSH_AHEAD_BYTES_PER_QUEUE = 64 * 1024;
 const REST_FACTOR = 10;
 /** Syncs at once when nothing else is to be done any more. */
 const CLOSE_LANES = 16;
@@ -37,7 +41,7 @@ export interface DerivedFlushOptions {
   leastPages: number;
   thoroughMs: number;
   log: CommitLog;
-  queues: ConsumeQueueStore;
+  queues: QueueKinds;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
   dispatcher: Dispatcher;
@@ -138,7 +142,8 @@ export class DerivedFlush {
     };
     const saveBounds = (error: GantryError | undefined): void => {
       if (error !== undefined || this.#closed || cuts !== this.#cuts) return finish(error);
-      saveQueueBoundsLater(fs, clock, root, lastPhysicalOffset, queues.all(), (boundsError) => {
+      const source = { logicsPhysicalOffset: lastPhysicalOffset, queues: queues.all(), index: index?.progress };
+      saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
         if (boundsError !== undefined && !this.#closed)
           this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${boundsError.message})`);
         finish(undefined);
@@ -160,9 +165,10 @@ export class DerivedFlush {
    */
   logGrew(): void {
     if (this.#flushing) return;
-    const { clock, log, dispatcher } = this.#options;
+    const { clock, log, queues, dispatcher } = this.#options;
     if (this.#filesAhead(log.wrote) >= FLUSH_AHEAD_FILES) return this.flush();
-    if (dispatcher.dispatched - Math.max(this.#vouched, log.minimum) < FLUSH_AHEAD_BYTES) return;
+    const ahead = dispatcher.dispatched - Math.max(this.#vouched, log.minimum);
+    if (ahead < FLUSH_AHEAD_BYTES + queues.toFlush * FLUSH_AHEAD_BYTES_PER_QUEUE) return;
     if (clock.monotonic() - this.#ended >= REST_FACTOR * this.#tookMs) this.flush();
   }
 
@@ -185,11 +191,12 @@ export class DerivedFlush {
 
   /** The log now ends at `end`: what is appended from there on is not durable because the bytes before were. @throws GantryError IO, DISK_FULL. */
   async logCutTo(end: number): Promise<void> {
-    const { checkpoint } = this.#options;
+    const { fs, root, checkpoint } = this.#options;
     this.#cuts++;
     this.#covered = -1;
     this.#vouched = Math.min(this.#vouched, end);
     if (checkpoint.logicsPhysicalOffset <= end) return;
+    dropQueueBounds(fs, root);
     checkpoint.logicsPhysicalOffset = end;
     await new Promise<void>((resolve, reject) => {
       checkpoint.takeBack((error) => (error === undefined ? resolve() : reject(error)));
@@ -208,7 +215,8 @@ export class DerivedFlush {
     if (failure !== undefined) throw failure;
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
-    saveQueueBounds(fs, root, checkpoint, queues.all());
+    const { logicsPhysicalOffset } = checkpoint;
+    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress });
     checkpoint.flush(true);
   }
 

@@ -36,6 +36,8 @@ export interface IndexOptions {
   indexMsgTimestamp: number;
   /** No record starts at or beyond this physical offset, as far as is known before recovery; default no limit. */
   maxPhysicalOffset?: number;
+  /** What the last flush had reached, as the caller has saved it; optional. It counts if the files hold what they held then and nothing since. */
+  progress?: IndexProgress | undefined;
   /** Store times of records, for headers that a crash left behind; optional. */
   storeTimeOf?: StoreTimeOf;
   /** Told when a full file has become durable, in file order, with the store time that it ends at (checkpoint.indexMsgTimestamp). */
@@ -45,6 +47,15 @@ export interface IndexOptions {
    * one. `done` when the checkpoint says so durably; at the opening before this returns. For the file may come to end at the same time again.
    */
   onUnsealed?: (endTimestamp: number, done: Done) => void;
+}
+
+/** How far an index was durable, and what it held then. */
+export interface IndexProgress {
+  /** Every record that starts below this had its keys in the files. */
+  durableOffset: number;
+  /** Name and units of the newest file that had any; an empty name and 0 if none had. */
+  file: string;
+  units: number;
 }
 
 /** What opening found. */
@@ -77,6 +88,13 @@ export function loadIndex(options: IndexOptions): LoadedIndex {
   if (claimed > 0 && !files.some((file) => isFull(file) && file.header.endTimestamp === claimed))
     options.onUnsealed?.(0, rethrow);
   return options.lastExitClean ? trust(options, files, faults) : verify(options, files, faults);
+}
+
+/** The saved progress, if the files are as they were then. */
+function standingProgress({ progress }: IndexOptions, files: readonly IndexFile[]): IndexProgress | undefined {
+  const last = files.findLast((file) => file.header.unitCount > 0);
+  const stands = progress?.file === (last?.name ?? '') && progress.units === (last?.header.unitCount ?? 0);
+  return stands && !last?.damaged ? progress : undefined;
 }
 
 /** Names of index files, oldest first; anything else in the folder is named once and left alone. */
@@ -126,7 +144,7 @@ function trust(options: IndexOptions, files: IndexFile[], faults: Array<string |
       durableOffset = Math.max(durableOffset, file.header.endPhyOffset + 1);
     }
   });
-  return { files, durableOffset };
+  return { files, durableOffset: Math.max(durableOffset, standingProgress(options, files)?.durableOffset ?? 0) };
 }
 
 /** Replaces what cannot be believed of a damaged file's header by what its units say. The file itself stays as it is. */
@@ -198,6 +216,15 @@ function settleEnd(options: IndexOptions, loaded: LoadedIndex, durable: number, 
   const { fs, path, layout, storeTimeOf } = options;
   const { files } = loaded;
   removeNewestFirst(fs, path, doubtful);
+  const standing = doubtful.length === 0 ? standingProgress(options, files) : undefined;
+  if (standing !== undefined) {
+    loaded.durableOffset = standing.durableOffset;
+    while (files.at(-1)?.header.unitCount === 0) removeNewestFirst(fs, path, files.splice(-1));
+    const last = files.at(-1);
+    if (last === undefined || isFull(last)) return;
+    last.slots ??= withFile(fs, last.path, (file) => loadSlots(file, layout, last.header.indexCount));
+    return cutFile(fs, last.path, layout, last.header);
+  }
   let message = -1;
   let sealed = durable;
   for (let last = files.at(-1); last !== undefined; last = files.at(-1)) {

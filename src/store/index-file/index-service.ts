@@ -10,7 +10,7 @@ import type { DerivedStore } from './derived-store.ts';
 import { IndexFile, type IndexUnit, walkChain } from './index-file.ts';
 import { IndexHeader, type IndexLayout, indexFileName } from './index-format.ts';
 import { type IndexType, queryHash } from './index-key.ts';
-import { type IndexOptions, type LoadedIndex, loadIndex } from './index-load.ts';
+import { type IndexOptions, type IndexProgress, type LoadedIndex, loadIndex } from './index-load.ts';
 import { compareSlots, cutFile, loadSlots, popUnits, removeNewestFirst, type StoreTimeOf } from './index-scan.ts';
 import { IndexWriter } from './index-writer.ts';
 
@@ -35,6 +35,7 @@ export class IndexService implements DerivedStore {
   /** Physical offset of the last message begun; -1 before the first. */
   #lastMessage: number;
   #durableOffset: number;
+  #durable: IndexProgress | undefined;
   /** Files that are full and not yet durable, oldest first. */
   #sealing: Array<{ file: IndexFile; writer: IndexWriter; done: boolean }> = [];
   #whenSealed: Array<() => void> = [];
@@ -52,6 +53,7 @@ export class IndexService implements DerivedStore {
     this.#onUnsealed = options.onUnsealed;
     this.#files = loaded.files;
     this.#durableOffset = loaded.durableOffset;
+    this.#durable = this.#progressTo(loaded.durableOffset);
     this.#lastMessage = loaded.durableOffset - 1;
   }
 
@@ -66,6 +68,16 @@ export class IndexService implements DerivedStore {
   /** Every record that starts below this physical offset has its keys durably in the files: dispatch to the index goes on from here. */
   get durableOffset(): number {
     return this.#durableOffset;
+  }
+
+  /** The last flush: to be saved, for the next start to be given (IndexOptions.progress). Messages without keys leave no trace in the files. */
+  get progress(): IndexProgress | undefined {
+    return this.#durable;
+  }
+
+  #progressTo(durableOffset: number): IndexProgress {
+    const last = this.#files.findLast((file) => file.header.unitCount > 0);
+    return { durableOffset, file: last?.name ?? '', units: last?.header.unitCount ?? 0 };
   }
 
   /** Store time (ms) and physical offset of the newest message in the index; 0 if there is none. RocketMQ: indexLastUpdate*. */
@@ -154,12 +166,15 @@ export class IndexService implements DerivedStore {
   /** Makes the keys put so far durable, and `durableOffset` follow. Costs what was added since, not the slot table. */
   flush(done: Done): void {
     const message = this.#lastMessage;
+    const progress = this.#progressTo(message + 1);
     this.#afterSealing(() => {
       const writer = this.#writer;
       if (writer === undefined || message < this.#durableOffset) return done(undefined);
       writer.flush((error) => {
-        if (error === undefined) this.#durableOffset = Math.max(this.#durableOffset, message + 1);
-        else this.#giveUp(error);
+        if (error === undefined) {
+          this.#durableOffset = Math.max(this.#durableOffset, message + 1);
+          this.#durable = progress;
+        } else this.#giveUp(error);
         done(error);
       });
     });
@@ -178,6 +193,7 @@ export class IndexService implements DerivedStore {
     for (const { writer } of this.#sealing) writer.stopTrying();
     await new Promise<void>((resolve) => this.#afterSealing(resolve));
     const bad = this.#files.findIndex((file) => file.writer !== undefined);
+    this.#durable = bad < 0 ? this.#progressTo(this.#lastMessage + 1) : undefined;
     if (bad < 0) return;
     try {
       removeNewestFirst(this.#fs, this.#path, this.#files.splice(bad));
@@ -205,6 +221,7 @@ export class IndexService implements DerivedStore {
       this.#files.pop();
       removeNewestFirst(this.#fs, this.#path, [file]);
     }
+    if (physicalOffset < this.#durableOffset) this.#durable = undefined;
     this.#durableOffset = Math.min(this.#durableOffset, physicalOffset);
     this.#lastMessage = Math.min(this.#lastMessage, physicalOffset - 1);
   }
@@ -235,6 +252,7 @@ export class IndexService implements DerivedStore {
     await this.#unseal(0);
     for (const file of this.#files) this.#fs.remove(file.path);
     this.#files = [];
+    this.#durable = undefined;
     this.#durableOffset = 0;
     this.#lastMessage = -1;
     this.#standstill = undefined;

@@ -5,14 +5,19 @@
 // buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
 // answer false, and the caller comes again.
 
-import { type GantryError, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
 import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
-  type ConsumeQueue,
+  ConsumeQueue,
+  type ConsumeQueueExt,
   type ConsumeQueueStore,
   CQ_UNIT_BYTES,
+  ExtRead,
+  extPosition,
   FILLER_SIZE,
+  isExtAddress,
+  type QueueKinds,
   unitOffset,
   unitSize,
   unitTag,
@@ -21,6 +26,8 @@ import { GetMessageStatus, type GetResult, type TagFilter } from '../get.ts';
 import type { IndexService, IndexType } from '../index-file/index.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import { BatchReader } from './batch-reader.ts';
+import { answer, isFull, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
 const STEP_UNITS = 256;
@@ -37,7 +44,7 @@ export interface QueryResult {
 
 export interface MessageReaderOptions {
   log: CommitLog;
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
   index: IndexService | undefined;
   config: MessageStoreConfig;
   memoryBytes: number;
@@ -45,7 +52,10 @@ export interface MessageReaderOptions {
 
 export class MessageReader {
   readonly #log: CommitLog;
+  readonly #kinds: QueueKinds;
   readonly #queues: ConsumeQueueStore;
+  readonly #ext: ConsumeQueueExt | undefined;
+  readonly #batch: BatchReader;
   readonly #index: IndexService | undefined;
   readonly #config: MessageStoreConfig;
   /** Distance from the log's end within which a record counts as "in memory". */
@@ -55,10 +65,13 @@ export class MessageReader {
 
   constructor(options: MessageReaderOptions) {
     this.#log = options.log;
-    this.#queues = options.queues;
+    this.#kinds = options.kinds;
+    this.#queues = options.kinds.plain;
+    this.#ext = options.kinds.ext;
     this.#index = options.index;
     this.#config = options.config;
     this.#inMemoryBytes = (options.memoryBytes * options.config.accessMessageInMemoryMaxRatio) / 100;
+    this.#batch = new BatchReader(options.log, options.kinds.batch, options.config, this.#inMemoryBytes);
   }
 
   select(
@@ -72,11 +85,12 @@ export class MessageReader {
     ready: Ready,
   ): boolean {
     result.count = 0;
+    result.batched = 0;
     result.totalBytes = 0;
     result.copied = 0;
     result.copiedPart = 0;
     result.suggestPullingFromSlave = false;
-    const queue = this.#queues.find(topic, queueId);
+    const queue = this.#kinds.find(topic, queueId);
     const min = queue?.minOffset ?? 0;
     const max = queue?.maxOffset ?? 0;
     result.minOffset = queueOffset(min);
@@ -85,7 +99,9 @@ export class MessageReader {
     if (offset < min) return answer(result, GetMessageStatus.OFFSET_TOO_SMALL, min);
     if (offset === max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
     if (offset > max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_BADLY, max);
-    return this.#scan(queue, offset, maxMessages, maxBytes, filter, result, ready);
+    return queue instanceof ConsumeQueue
+      ? this.#scan(queue, offset, maxMessages, maxBytes, filter, result, ready)
+      : this.#batch.scan(queue, offset, maxMessages, maxBytes, filter, result, ready);
   }
 
   /** RocketMQ reads within one ConsumeQueue file a pull, and looks at so many units at most that match nothing. */
@@ -131,11 +147,24 @@ export class MessageReader {
         const position = unitOffset(view, at);
         const size = unitSize(view, at);
         const inMemory = logEnd - position <= this.#inMemoryBytes;
-        if (this.#full(result, size, most, maxBytes, inMemory)) break scan;
+        if (isFull(config, result, size, 1, most, maxBytes, inMemory)) break scan;
+        let passes = true;
+        if (!filter.all && position >= skipBelow) {
+          if (isExtAddress(view, at)) {
+            const outcome = this.#ext?.read(queue, extPosition(view, at), next > offset ? NOBODY_WAITS : ready);
+            if (outcome === ExtRead.WAIT) {
+              if (next === offset) return false;
+              break scan;
+            }
+            // A tag that cannot be read lets the message pass; the client compares the real one.
+            passes = outcome !== ExtRead.FOUND || filter.codes.has(this.#ext!.tag);
+          } else {
+            passes = filter.codes.has(unitTag(view, at));
+          }
+        }
         next++;
         newest = position;
-        if (position < skipBelow) continue;
-        if (!filter.all && !filter.codes.has(unitTag(view, at))) continue;
+        if (position < skipBelow || !passes) continue;
         if (size === FILLER_SIZE || size <= 0 || position < logMinimum || position + size > logEnd) {
           if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
           skipBelow = size === FILLER_SIZE ? 0 : Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize;
@@ -151,18 +180,6 @@ export class MessageReader {
     }
     result.suggestPullingFromSlave = logEnd - newest > this.#inMemoryBytes;
     return answer(result, status, next);
-  }
-
-  /** RocketMQ: isTheBatchFull. The first message always goes, whatever its size. */
-  #full(result: GetResult, size: number, maxMessages: number, maxBytes: number, inMemory: boolean): boolean {
-    if (result.count === 0) return false;
-    if (result.count >= maxMessages) return true;
-    const bytes = result.totalBytes + size;
-    if (bytes > maxBytes) return true;
-    const config = this.#config;
-    return inMemory
-      ? bytes > config.maxTransferBytesOnMessageInMemory || result.count >= config.maxTransferCountOnMessageInMemory
-      : bytes > config.maxTransferBytesOnMessageInDisk || result.count >= config.maxTransferCountOnMessageInDisk;
   }
 
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
@@ -232,9 +249,9 @@ export class MessageReader {
   }
 
   async storeTimestamp(topic: string, queueId: number, ordinal: number): Promise<number> {
-    const queue = this.#queues.find(topic, queueId);
+    const queue = this.#kinds.find(topic, queueId);
     if (queue === undefined || ordinal < queue.minOffset || ordinal >= queue.maxOffset) return -1;
-    return this.#unitTime(queue, ordinal);
+    return queue instanceof ConsumeQueue ? this.#unitTime(queue, ordinal) : this.#batch.storeTimestamp(queue, ordinal);
   }
 
   async #unitTime(queue: ConsumeQueue, ordinal: number): Promise<number> {
@@ -256,8 +273,11 @@ export class MessageReader {
     timestamp: number,
     boundary: 'LOWER' | 'UPPER',
   ): Promise<QueueOffset> {
-    const queue = this.#queues.find(topic, queueId);
+    const queue = this.#kinds.find(topic, queueId);
     if (queue === undefined) return queueOffset(0);
+    if (!(queue instanceof ConsumeQueue)) {
+      return queueOffset(await this.#batch.offsetByTime(queue, timestamp, boundary));
+    }
     const min = queue.minOffset;
     let low = min;
     let high = queue.maxOffset;
@@ -310,18 +330,4 @@ function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType):
   const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
   if (type === 'T') return properties.get('TAGS') === key;
   return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
-}
-
-function answer(result: GetResult, status: GetMessageStatus, next: number): true {
-  result.status = status;
-  result.nextBeginOffset = queueOffset(next);
-  return true;
-}
-
-/** Runs a step that may have to wait: true if it is done, false when it can be repeated. @throws the error that prevents it. */
-function settled(step: (ready: Ready) => boolean): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const done = step((error?: GantryError) => (error === undefined ? resolve(false) : reject(error)));
-    if (done) resolve(true);
-  });
 }

@@ -7,7 +7,8 @@
 import { type Clock, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import { type ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
+import type { IndexProgress } from '../index-file/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
 /** Queues whose bounds become text before the loop gets a turn. */
@@ -18,9 +19,11 @@ interface Saved {
   /** The checkpoint's logicsPhysicalOffset that was published right after. */
   logicsPhysicalOffset: number;
   queues: Record<string, Record<string, SavedBound>>;
+  /** How far the index was durable, if one was kept. */
+  index?: IndexProgress;
 }
 
-/** units, end of the last one's record, minimum, place of its record; both places are -1 if they were not known. */
+/** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
 type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
 
 /** What was saved of one queue. */
@@ -40,10 +43,21 @@ export interface QueueBounds {
   known: boolean;
   /** topic -> queueId; without topics that were deleted since. */
   queues: Map<string, Map<number, QueueBound>>;
+  index: IndexProgress | undefined;
 }
 
-function* pieces(logicsPhysicalOffset: number, queues: Iterable<ConsumeQueue>): Generator<string> {
-  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},"queues":{`;
+/** What is saved. */
+export interface BoundsSource {
+  /** The checkpoint's value that will be published right after. */
+  logicsPhysicalOffset: number;
+  queues: Iterable<AnyQueue>;
+  index: IndexProgress | undefined;
+}
+
+function* pieces({ logicsPhysicalOffset, queues, index }: BoundsSource): Generator<string> {
+  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},`;
+  if (index !== undefined) yield `"index":${JSON.stringify(index)},`;
+  yield '"queues":{';
   // The queues of a topic come one behind the other.
   let topic: string | undefined;
   for (const queue of queues) {
@@ -56,15 +70,17 @@ function* pieces(logicsPhysicalOffset: number, queues: Iterable<ConsumeQueue>): 
   yield topic === undefined ? '}}' : '}}}';
 }
 
-function physicalEndOf(queue: ConsumeQueue): number {
+function physicalEndOf(queue: AnyQueue): number {
+  if (queue.synced === queue.maxOffset) return queue.maxPhysicalEnd;
+  if (!(queue instanceof ConsumeQueue)) return -1;
   const { synced, tailView } = queue;
-  if (synced === queue.maxOffset) return queue.maxPhysicalEnd;
   if (synced <= queue.tailStart) return -1;
   const at = queue.tailAt(synced - 1);
   return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at) + unitSize(tailView, at);
 }
 
-function minPhysicalOffsetOf(queue: ConsumeQueue): number {
+function minPhysicalOffsetOf(queue: AnyQueue): number {
+  if (!(queue instanceof ConsumeQueue)) return -1;
   const { minOffset, minPhysicalOffset, tailView } = queue;
   if (minPhysicalOffset >= 0 || minOffset >= queue.maxOffset || !queue.inTail(minOffset)) return minPhysicalOffset;
   const at = queue.tailAt(minOffset);
@@ -76,27 +92,21 @@ function pathOf(root: string): string {
 }
 
 /** Saves the durable end of every queue, durably; to be called before the checkpoint with these values is written. @throws GantryError IO, DISK_FULL. */
-export function saveQueueBounds(
-  fs: FileSystem,
-  root: string,
-  checkpoint: StoreCheckpoint,
-  queues: Iterable<ConsumeQueue>,
-): void {
-  saveDurably(fs, pathOf(root), [...pieces(checkpoint.logicsPhysicalOffset, queues)].join(''));
+export function saveQueueBounds(fs: FileSystem, root: string, source: BoundsSource): void {
+  saveDurably(fs, pathOf(root), [...pieces(source)].join(''));
 }
 
-/** As `saveQueueBounds`, in slices, with all that waits for the disk off the loop. `logicsPhysicalOffset` is what will be published. */
+/** As `saveQueueBounds`, in slices, with all that waits for the disk off the loop. */
 export function saveQueueBoundsLater(
   fs: FileSystem,
   clock: Clock,
   root: string,
-  logicsPhysicalOffset: number,
-  queues: Iterable<ConsumeQueue>,
+  source: BoundsSource,
   done: Done,
 ): void {
   const path = pathOf(root);
   const fresh = `${path}.tmp`;
-  const source = pieces(logicsPhysicalOffset, queues);
+  const rest = pieces(source);
   const texts: string[] = [];
   let file: FileHandle | undefined;
   const end: Done = (error) => {
@@ -120,7 +130,7 @@ export function saveQueueBoundsLater(
   };
   const collect = (): void => {
     for (let i = 0; i < SLICE; i++) {
-      const next = source.next();
+      const next = rest.next();
       if (next.done) return attempt(write);
       texts.push(next.value);
     }
@@ -148,14 +158,15 @@ export function loadQueueBounds(input: {
 }): QueueBounds {
   const { fs, root, checkpoint, deleted, logger } = input;
   const path = pathOf(root);
-  const none = (): QueueBounds => ({ known: false, queues: new Map() });
-  const bounds: QueueBounds = { known: true, queues: new Map() };
+  const none = (): QueueBounds => ({ known: false, queues: new Map(), index: undefined });
+  const bounds: QueueBounds = { known: true, queues: new Map(), index: undefined };
   try {
     const bytes = readWhole(fs, path);
     if (bytes === undefined) return none();
     const saved = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
     // A checkpoint that has moved on was written by another broker.
     if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
+    bounds.index = saved.index;
     for (const [topic, queues] of Object.entries(saved.queues)) {
       if (deleted.endOf(topic) > saved.logicsPhysicalOffset) continue;
       const ofTopic = new Map<number, QueueBound>();
@@ -169,4 +180,10 @@ export function loadQueueBounds(input: {
     return none();
   }
   return bounds;
+}
+
+/** Removes what was saved, durably: it speaks of what is about to be cut. @throws GantryError IO. */
+export function dropQueueBounds(fs: FileSystem, root: string): void {
+  fs.remove(pathOf(root));
+  fs.syncDirectory(`${root}/gantry`);
 }

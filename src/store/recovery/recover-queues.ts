@@ -67,6 +67,8 @@ export class QueueEnds {
     const limit = files.at(-1)!.end / CQ_UNIT_BYTES;
     const saved = this.#bounds.queues.get(queue.topic)?.get(queue.queueId);
     const bound = saved?.bound ?? 0;
+    // Names that came or went after the bounds were saved: the process that ended had not made them durable.
+    if (!this.#clean && bound * CQ_UNIT_BYTES <= files.at(-1)!.base) this.#store.doubtNames(queue);
     if (this.#lazily && saved !== undefined && saved.physicalEnd >= 0) {
       const fits = saved.minOffset >= first && bound > files.at(-1)!.base / CQ_UNIT_BYTES && bound <= limit;
       if (fits) {

@@ -12,14 +12,14 @@ import { type Clock, type Logger, peekI64, viewOf } from '../../common/index.ts'
 import type { FileSystem } from '../../io/index.ts';
 import { MAGIC_V1, MAGIC_V2, PHYSICAL_OFFSET_AT, Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import type { ConsumeQueue, ConsumeQueueStore } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, type QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import type { QueueBounds } from './queue-bounds.ts';
+import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog } from './scan-log.ts';
@@ -38,7 +38,9 @@ export interface RecoverInput {
   /** CommitLog files, loaded. */
   files: SegmentFile[];
   /** Loaded, each queue's end found. */
-  queues: ConsumeQueueStore;
+  kinds: QueueKinds;
+  /** Queues whose units are not all there, with the position in the log from which they are. */
+  lost: ReadonlyArray<{ queue: AnyQueue; position: number }>;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
   bounds: QueueBounds;
@@ -64,7 +66,8 @@ interface Start {
 }
 
 export async function recover(input: RecoverInput): Promise<RecoveryReport> {
-  const { fs, clock, logger, files, queues, index, dispatcher, clean } = input;
+  const { fs, clock, logger, files, kinds, index, dispatcher, clean } = input;
+  const queues = kinds.plain;
   if (files.length === 0) return recoverEmpty(input);
 
   let start = chooseStart(input);
@@ -76,7 +79,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     // A queue lacks units of records before the scan: no checkpoint and no bound said so, the log does.
     logger.warn(`${gap.topic} queue ${gap.queueId} lacks units: all queues are checked against the whole log`);
     const reason = `${gap.topic} queue ${gap.queueId} lacks units`;
-    for (const queue of queues.all()) queue.rebuilt = false;
+    for (const queue of kinds.all()) queue.rebuilt = false;
     start = { dispatchFrom: files[0]!.base, scanFrom: files[0]!.base, first: 0, reason };
     durable?.also(0);
     ({ scan } = await scanFrom(input, start, report));
@@ -122,12 +125,23 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     fs.syncDirectory(input.logFolder);
   }
   report.phases.sync = clock.monotonic() - syncStarted;
+  const minimum = files[0]?.base ?? scan.end;
   for (const queue of queues.all()) {
     if (queue.rebuilt) report.queuesRebuilt++;
     // Records that were dispatched are not there any more: their units may be.
     if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
     cutQueueToLog(queues, queue, scan.end, logger);
-    recoverQueueStart(queues, queue, files[0]?.base ?? scan.end);
+    recoverQueueStart(queues, queue, minimum);
+    kinds.ext?.dropBelowMinimum(queues, queue);
+  }
+  for (const queue of [...kinds.batch.all()]) {
+    if (queue.rebuilt) report.queuesRebuilt++;
+    kinds.batch.cutToLog(queue, scan.end);
+    if (queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= input.deleted.endOf(queue.topic)) {
+      kinds.removeQueue(queue);
+      continue;
+    }
+    kinds.batch.correctMinimum(queue, minimum);
   }
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
@@ -142,8 +156,9 @@ async function scanFrom(
   input: RecoverInput,
   start: Start,
   report: RecoveryReport,
-): Promise<{ scan: ScanResult; gap: ConsumeQueue | undefined }> {
-  const { clock, logger, config, files, queues, index, dispatcher, clean } = input;
+): Promise<{ scan: ScanResult; gap: AnyQueue | undefined }> {
+  const { clock, logger, config, files, kinds, index, dispatcher, clean } = input;
+  const queues = kinds.plain;
   const verify = !config.checkCRCOnRecover
     ? Verify.STRUCTURE
     : config.forceVerifyPropCRC
@@ -152,17 +167,22 @@ async function scanFrom(
   const indexFrom = index?.durableOffset ?? 0;
   const { dispatchFrom } = start;
   const total = files.at(-1)!.end - start.scanFrom;
-  let gap: ConsumeQueue | undefined;
+  let gap: AnyQueue | undefined;
   let told = clock.monotonic();
   let turnAt = SLICE_BYTES;
   report.dispatched = 0;
   dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
     if (clean) queue.rebuilt = true;
-    else rebuildFrom(queues, queue, ordinal, physicalOffset);
+    else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset);
+    else kinds.batch.rebuildFrom(queue, physicalOffset);
     if (ordinal > queue.maxOffset) gap ??= queue;
   };
   dispatcher.onSetAside = (record) => {
-    if (!clean) dropUnitOf(queues, record);
+    if (clean) return;
+    dropUnitOf(queues, record);
+    for (const queue of kinds.batch.all()) {
+      if (queue.queueId === record.queueId) kinds.batch.rebuildFrom(queue, record.physicalOffset);
+    }
   };
   const scan = await scanLog({
     files,
@@ -176,7 +196,7 @@ async function scanFrom(
       report.dispatched++;
     },
     progress: (scanned) => {
-      while (queues.sweep());
+      while (kinds.sweep());
       if (clock.monotonic() - told >= PROGRESS_EVERY_MS) {
         told = clock.monotonic();
         const rate = scanned / Math.max(1, told - input.started) / 1000;
@@ -232,18 +252,19 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ checkpoint }: RecoverInput, end: number): void {
+function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
   if (checkpoint.logicsPhysicalOffset <= end) return;
+  dropQueueBounds(fs, root);
   checkpoint.logicsPhysicalOffset = end;
   checkpoint.flush(true);
 }
 
 /** No CommitLog file at all: what is derived from it describes nothing. RocketMQ: destroys the queues, too. */
 async function recoverEmpty(input: RecoverInput): Promise<RecoveryReport> {
-  const { queues, index, logger, clock } = input;
-  if (!queues.all().next().done) {
+  const { kinds, index, logger, clock } = input;
+  if (!kinds.all().next().done) {
     logger.warn(`${input.logFolder} has no file: the ConsumeQueues and the index describe nothing and are removed`);
-    queues.removeAll();
+    kinds.removeAll();
   }
   await index?.destroy();
   input.deleted.lowerTo(0);
@@ -256,11 +277,11 @@ async function recoverEmpty(input: RecoverInput): Promise<RecoveryReport> {
 
 /** The position from which everything derived is fed again, and where to begin to look. */
 function chooseStart(input: RecoverInput): Start {
-  const { files, queues, checkpoint, index, bounds, clean, config } = input;
+  const { files, kinds, checkpoint, index, bounds, clean, config } = input;
   const minimum = files[0]!.base;
   // Dispatch goes in log order: no queue has a unit beyond the highest end, whatever a checkpoint claims.
   let highest = minimum;
-  for (const queue of queues.all()) highest = Math.max(highest, queue.maxPhysicalEnd);
+  for (const queue of kinds.all()) highest = Math.max(highest, queue.maxPhysicalEnd);
   let offset = highest;
   let reason = 'the queues end here';
   const lower = (position: number, why: string): void => {
@@ -282,14 +303,19 @@ function chooseStart(input: RecoverInput): Start {
   }
   for (const [topic, ofTopic] of bounds.queues) {
     for (const [queueId, { bound }] of ofTopic) {
-      const queue = queues.find(topic, queueId);
+      const queue = kinds.find(topic, queueId);
       const found = queue?.maxOffset ?? 0;
       if (found >= bound) continue;
       input.logger.warn(
         `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
       );
-      lower(Math.max(minimum, queue?.maxPhysicalEnd ?? minimum), `${topic} queue ${queueId} has lost units`);
+      const lostFrom = Math.max(minimum, queue?.maxPhysicalEnd ?? minimum);
+      if (lostFrom <= offset) reason = `${topic} queue ${queueId} has lost units`;
+      offset = Math.min(offset, lostFrom);
     }
+  }
+  for (const { queue, position } of input.lost) {
+    lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }
   if (index !== undefined) lower(Math.max(minimum, index.durableOffset), 'the index ends here');
   offset = Math.max(minimum, offset);

@@ -7,6 +7,7 @@ import { javaConsumer } from './java-consumer.ts';
 import { javaProducer } from './java-producer.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
+import { queueKinds } from './queue-kinds.ts';
 import { roundTrip } from './round-trip.ts';
 import { wire } from './wire.ts';
 
@@ -18,5 +19,6 @@ export const suites: readonly Suite[] = [
   mqadmin,
   go,
   roundTrip,
+  queueKinds,
   mixedCluster,
 ];

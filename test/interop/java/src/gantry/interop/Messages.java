@@ -12,6 +12,7 @@ final class Messages {
     private final boolean unicode;
     private final int size;
     private final String prefix;
+    private final String[] lightQueues;
 
     Messages(Args args) {
         topic = args.need("topic");
@@ -20,6 +21,7 @@ final class Messages {
         unicode = args.flag("unicode");
         size = args.number("size", 64);
         prefix = args.text("prefix", "m");
+        lightQueues = args.text("multi-dispatch", "").split(";");
     }
 
     Message make(int index) {
@@ -39,6 +41,10 @@ final class Messages {
         }
         if (unicode) {
             message.putUserProperty("name", "Ünïcödé 名前 " + index);
+        }
+        String light = lightQueues[index % lightQueues.length];
+        if (!light.isEmpty()) {
+            message.putUserProperty("INNER_MULTI_DISPATCH", light);
         }
         message.putUserProperty("index", String.valueOf(index));
         message.setFlag(index % 7);

@@ -1,0 +1,157 @@
+// Puts with something to rewrite: inner batches (one record that holds many messages) and messages that name light queues. They come here
+// instead of taking the fast way, become an object, and leave with their properties completed for the one encoder.
+//
+//   check before put (the store's guard) ─► INNER_NUM and the inner-batch flag ─► delay (the broker) ─► quota of light queues
+//        ─► INNER_BASE, the queue's next offset ─► INNER_MULTI_QUEUE_OFFSET, the next ordinal of each light queue ─► append ─► count on
+//
+// RocketMQ: HookUtils#checkInnerBatch and #handleLmqQuota, BatchConsumeQueue#assignQueueOffset, LmqDispatch.
+
+import { PropertyName, parsePropertyBytes, propertiesTextInJavaOrder, SysFlag } from '../message/index.ts';
+import { canBeFolder, isLightQueue, type QueueKinds } from './consume-queue/index.ts';
+import { DISPATCH_SEPARATOR, dispatchNames, innerCount, mayNameLightQueues } from './dispatch/multi-dispatch.ts';
+import { RecordProperties } from './dispatch/record-properties.ts';
+import { PutMessageStatus, PutRequest, type PutResult } from './put.ts';
+import type { MessageStoreConfig } from './store-config.ts';
+
+export class SpecialPuts {
+  /** What is to be appended, after `prepare` has answered PUT_OK. */
+  request: PutRequest = new PutRequest();
+  /** Queue offsets that the record takes. */
+  count = 1;
+  /** Whether it names light queues: RocketMQ has other limits and answers for it. */
+  isLight = false;
+
+  readonly #kinds: QueueKinds;
+  readonly #config: MessageStoreConfig;
+  readonly #own = new PutRequest();
+  readonly #scan = new RecordProperties();
+  /** Light queues that exist, while a quota needs their number. */
+  #known: Set<string> | undefined;
+  #light: ReadonlyMap<string, number> = new Map();
+
+  constructor(kinds: QueueKinds, config: MessageStoreConfig) {
+    this.#kinds = kinds;
+    this.#config = config;
+  }
+
+  /** Looks at a put and completes it; any status but PUT_OK refuses it, with a reason in `result`. Nothing is changed yet. */
+  prepare(request: PutRequest, result: PutResult): PutMessageStatus {
+    this.request = request;
+    this.count = 1;
+    this.isLight = false;
+    const isInnerBatch = (request.sysFlag & SysFlag.INNER_BATCH) !== 0;
+    if (!isInnerBatch && !this.#namesInner(request)) return PutMessageStatus.PUT_OK;
+    const properties = propertiesOf(request);
+    const innerNum = properties.get(PropertyName.INNER_NUM);
+    if (innerNum !== undefined && !isInnerBatch) {
+      return refuse(result, 'the property INNER_NUM needs the inner-batch flag');
+    }
+    if (isInnerBatch && this.#kinds.isBatch(request.topic) === false) {
+      return refuse(
+        result,
+        `the topic ${request.topic} is not of the type BatchCQ: it takes no record with many messages`,
+      );
+    }
+    if (isInnerBatch && innerNum !== undefined) {
+      this.count = innerCount(innerNum);
+      if (this.count < 0) return refuse(result, `INNER_NUM is ${innerNum}: a record holds 1 to 32767 messages`);
+    }
+    const names = this.#lightNames(request.topic, properties);
+    const quota = this.#overQuota(names);
+    if (quota !== undefined) {
+      result.reason = quota;
+      return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED;
+    }
+    if (isInnerBatch) {
+      const next = this.#kinds.batch.find(request.topic, request.queueId)?.nextOffset ?? 0;
+      properties.set(PropertyName.INNER_BASE, String(next));
+    }
+    const light = new Map<string, number>();
+    if (names.length > 0) {
+      for (const name of names) {
+        if (isLightQueue(name)) light.set(name, this.#kinds.plain.find(name, 0)?.nextOffset ?? 0);
+      }
+      // RocketMQ: a name that is no light queue's gets an empty item.
+      const offsets = names.map((name) => light.get(name) ?? '').join(DISPATCH_SEPARATOR);
+      properties.set(PropertyName.INNER_MULTI_QUEUE_OFFSET, offsets);
+      this.isLight = true;
+    }
+    this.#light = light;
+    this.request = this.#with(request, properties);
+    return PutMessageStatus.PUT_OK;
+  }
+
+  /** The record is appended: its light queues count on. RocketMQ: a name that is listed twice counts twice, which leaves a hole. */
+  appended(): void {
+    if (!this.isLight) return;
+    for (const [name, ordinal] of this.#light) {
+      if (!canBeFolder(name)) continue;
+      this.#kinds.plain.findOrCreate(name, 0).nextOffset = ordinal + 1;
+      this.#known?.add(name);
+    }
+  }
+
+  /** Queues were removed: what was counted counts no longer. */
+  forget(): void {
+    this.#known = undefined;
+  }
+
+  #namesInner(request: PutRequest): boolean {
+    if (request.propertyTable !== undefined) return true;
+    this.#scan.scan(request.properties, request.propertiesStart, request.propertiesEnd);
+    return this.#scan.hasInner;
+  }
+
+  /** RocketMQ: needDispatchLMQ, with enableLmq. */
+  #lightNames(topic: string, properties: ReadonlyMap<string, string>): string[] {
+    const names = properties.get(PropertyName.INNER_MULTI_DISPATCH) ?? '';
+    if (!this.#config.enableLmq || names.trim() === '' || !mayNameLightQueues(topic)) return [];
+    return dispatchNames(names);
+  }
+
+  #overQuota(names: readonly string[]): string | undefined {
+    const { enableLmqQuota, enableMultiDispatch, maxLmqConsumeQueueNum } = this.#config;
+    if (!enableLmqQuota || !enableMultiDispatch || names.length === 0) return undefined;
+    this.#known ??= new Set([...this.#kinds.plain.all()].map(({ topic }) => topic).filter(isLightQueue));
+    const known = this.#known;
+    if (known.size < maxLmqConsumeQueueNum) return undefined;
+    const fresh = names.find((name) => isLightQueue(name) && !known.has(name));
+    if (fresh === undefined) return undefined;
+    return `there are ${known.size} light queues, the limit maxLmqConsumeQueueNum is ${maxLmqConsumeQueueNum}; ${fresh} would be another`;
+  }
+
+  #with(request: PutRequest, properties: ReadonlyMap<string, string>): PutRequest {
+    const own = this.#own;
+    own.topic = request.topic;
+    own.topicBytes = request.topicBytes;
+    own.queueId = request.queueId;
+    own.flag = request.flag;
+    own.sysFlag = request.sysFlag;
+    own.bornTimestamp = request.bornTimestamp;
+    own.bornHost = request.bornHost;
+    own.storeHost = request.storeHost;
+    own.reconsumeTimes = request.reconsumeTimes;
+    own.preparedTransactionOffset = request.preparedTransactionOffset;
+    own.body = request.body;
+    own.bodyStart = request.bodyStart;
+    own.bodyEnd = request.bodyEnd;
+    own.properties = Buffer.from(propertiesTextInJavaOrder(properties), 'utf8');
+    own.propertiesStart = 0;
+    own.propertiesEnd = own.properties.length;
+    return own;
+  }
+}
+
+function refuse(result: PutResult, reason: string): PutMessageStatus {
+  result.reason = reason;
+  return PutMessageStatus.MESSAGE_ILLEGAL;
+}
+
+function propertiesOf(request: PutRequest): Map<string, string> {
+  const table = request.propertyTable;
+  if (table === undefined) {
+    return parsePropertyBytes(request.properties, request.propertiesStart, request.propertiesEnd);
+  }
+  const text = new Uint8Array(table.bytes());
+  return parsePropertyBytes(text, 0, table.write(text, 0));
+}
