@@ -184,8 +184,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'store/consume-queue/consume-queue-store.js',
-        find: 'this.#fs.syncDirectory(folder);',
-        replace: '{}',
+        find: 'this.#fs.syncDirectoryLater(folder, (error) => {',
+        replace: '((done) => this.#options.clock.soon(() => done(undefined)))((error) => {',
       },
     ],
   },
