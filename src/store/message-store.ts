@@ -193,6 +193,11 @@ export class MessageStore {
     };
   }
 
+  /** Places that dispatch has left out since the start: queues and numbers in properties of messages that made no sense (B75). */
+  get oddities(): number {
+    return this.#dispatcher.oddities;
+  }
+
   /** Why puts are refused now, in words; undefined while they are taken. */
   get unwritableReason(): string | undefined {
     if (this.#closing) return 'the store is being closed';

@@ -1,7 +1,9 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
-// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. Ends with exit code 1 if any seed fails, after naming each.
+// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. `--kinds`: histories of
+// all kinds of queues instead. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
+import { runKindsHistory } from './kinds-history.ts';
 import { type HistoryOptions, runHistory } from './power-cut.ts';
 
 const { values } = parseArgs({
@@ -10,6 +12,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
     flush: { type: 'string' },
+    kinds: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
     'first-failure': { type: 'boolean', default: false },
     'sync-lies': { type: 'boolean', default: false },
@@ -24,10 +27,12 @@ const options: HistoryOptions = {
 };
 const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}`;
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${values.kinds ? ' --kinds' : ''}`;
+const run = async (seed: number, more: HistoryOptions): Promise<object> =>
+  values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);
 
 if (values.seed !== undefined) {
-  const report = await runHistory(Number(values.seed), { ...options, trace: (line) => console.log(line) });
+  const report = await run(Number(values.seed), { ...options, trace: (line) => console.log(line) });
   console.log(report);
 } else {
   const from = Number(values.from);
@@ -37,7 +42,7 @@ if (values.seed !== undefined) {
   let failed = 0;
   for (let seed = from; seed < to; seed++) {
     try {
-      for (const [name, n] of Object.entries(await runHistory(seed, options))) totals[name] = (totals[name] ?? 0) + n;
+      for (const [name, n] of Object.entries(await run(seed, options))) totals[name] = (totals[name] ?? 0) + n;
     } catch (error) {
       failed++;
       console.log(`seed ${seed} fails: ${error instanceof Error ? error.message : String(error)}`);

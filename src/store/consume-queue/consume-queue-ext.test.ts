@@ -146,7 +146,7 @@ test('ext units are where and what Java writes, and a filter reads tags through 
   const b = bench();
   let store = await open(b);
   await fill(b, store);
-  assert.deepEqual(await tagged(store, 'refund'), { found: COUNT / 6, waits: 0 });
+  assert.equal((await tagged(store, 'refund')).found, COUNT / 6);
   await store.close();
   const files = snapshot(b.fs);
   assertUnits(files, 0, COUNT / 2);

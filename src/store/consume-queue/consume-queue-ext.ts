@@ -238,18 +238,24 @@ export class ConsumeQueueExt {
 
   /** Position that the newest unit with an address names; -1 if no unit has one. */
   #lastAddress(queues: ConsumeQueueStore, queue: ConsumeQueue): number {
-    const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
-    const view = viewOf(step);
     const first = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
+    // Nearly always the newest unit has one.
+    let step = new Uint8Array(CQ_UNIT_BYTES);
+    let view = viewOf(step);
     // Without ext files nothing but the newest units say whether there have to be any.
     const least = queue.ext === undefined ? Math.max(first, queue.maxOffset - STEP_UNITS) : first;
     for (let end = queue.maxOffset; end > least; ) {
-      const from = Math.max(least, end - STEP_UNITS, Math.floor((end - 1) / queue.unitsPerFile) * queue.unitsPerFile);
+      const units = step.length / CQ_UNIT_BYTES;
+      const from = Math.max(least, end - units, Math.floor((end - 1) / queue.unitsPerFile) * queue.unitsPerFile);
       const got = queues.readUnitsSync(queue, from, end - from, step);
       for (let i = got - 1; i >= 0; i--) {
         if (isExtAddress(view, i * CQ_UNIT_BYTES)) return extPosition(view, i * CQ_UNIT_BYTES);
       }
       end = from;
+      if (units === 1) {
+        step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
+        view = viewOf(step);
+      }
     }
     return -1;
   }
@@ -257,7 +263,7 @@ export class ConsumeQueueExt {
   /** Follows the units' sizes up to and with the one at `last`: answers its end; or the position, at or below `last`, where they break off. */
   #walk(stream: Stream, last: number): number {
     const fileSize = this.#streams.fileSize;
-    const window = new Uint8Array(WALK_BYTES);
+    const window = new Uint8Array(Math.min(WALK_BYTES, stream.end - stream.start));
     const view = viewOf(window);
     let windowStart = 0;
     let have = 0;
@@ -265,7 +271,7 @@ export class ConsumeQueueExt {
     while (position <= last) {
       if (position < windowStart || position + EXT_UNIT_BYTES > windowStart + have) {
         windowStart = position;
-        have = this.#streams.readSync(stream, position, WALK_BYTES, window);
+        have = this.#streams.readSync(stream, position, window.length, window);
         if (have < 2) return position;
       }
       const inFile = position % fileSize;

@@ -26,6 +26,7 @@ const MAX_AHEAD_FILES = 7;
 const FLUSH_AHEAD_BYTES = 256 * 1024 * 1024;
 const FLUSH_AHEAD_BYTES_PER_QUEUE = 64 * 1024;
 const REST_FACTOR = 10;
+const RETRY_MS = 1000;
 /** Syncs at once when nothing else is to be done any more. */
 const CLOSE_LANES = 16;
 /** RocketMQ: the checkpoint is written once a second. */
@@ -59,6 +60,8 @@ export class DerivedFlush {
   /** When the last thorough flush ended, and how long it took. */
   #ended: number;
   #tookMs = 0;
+  /** Before this a flush that failed is not tried again because the log has grown. */
+  #retryAt = 0;
   /** What dispatch and index had when the last one began. */
   #covered = -1;
   #coveredIndex = -1;
@@ -91,9 +94,12 @@ export class DerivedFlush {
   }
 
   #look(): void {
-    const { clock, queues, leastPages, thoroughMs } = this.#options;
+    const { clock, log, queues, leastPages, thoroughMs } = this.#options;
     if (this.#flushing || this.#isCovered()) return;
-    if (leastPages === 0 || clock.monotonic() - this.#lastFlush >= thoroughMs) return this.flush();
+    const isDue = clock.monotonic() - this.#lastFlush >= thoroughMs;
+    // The log may stand still until the checkpoint has followed, and nothing else may come to ask.
+    const isFarAhead = this.#filesAhead(log.wrote) >= FLUSH_AHEAD_FILES;
+    if (leastPages === 0 || isDue || isFarAhead) return this.flush();
     this.#flushing = true;
     queues.syncPages(leastPages, (error) => {
       this.#notFlushing();
@@ -131,6 +137,7 @@ export class DerivedFlush {
       this.#notFlushing();
       if (this.#closed || cuts !== this.#cuts) return done(error);
       if (error !== undefined) {
+        this.#retryAt = this.#ended + RETRY_MS;
         this.#warnOf(error);
         return done(error);
       }
@@ -164,8 +171,8 @@ export class DerivedFlush {
    * after a kill of this one, too.
    */
   logGrew(): void {
-    if (this.#flushing) return;
     const { clock, log, queues, dispatcher } = this.#options;
+    if (this.#flushing || (this.#retryAt > 0 && clock.monotonic() < this.#retryAt)) return;
     if (this.#filesAhead(log.wrote) >= FLUSH_AHEAD_FILES) return this.flush();
     const ahead = dispatcher.dispatched - Math.max(this.#vouched, log.minimum);
     if (ahead < FLUSH_AHEAD_BYTES + queues.toFlush * FLUSH_AHEAD_BYTES_PER_QUEUE) return;
@@ -195,8 +202,9 @@ export class DerivedFlush {
     this.#cuts++;
     this.#covered = -1;
     this.#vouched = Math.min(this.#vouched, end);
-    if (checkpoint.logicsPhysicalOffset <= end) return;
+    if (this.#flushing) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     dropQueueBounds(fs, root);
+    if (checkpoint.logicsPhysicalOffset <= end) return;
     checkpoint.logicsPhysicalOffset = end;
     await new Promise<void>((resolve, reject) => {
       checkpoint.takeBack((error) => (error === undefined ? resolve() : reject(error)));
