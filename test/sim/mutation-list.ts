@@ -190,16 +190,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "forget the directory's fsync: of files that a killed process made",
-    changes: [
-      {
-        file: 'store/consume-queue/consume-queue-store.js',
-        find: 'if (queue.namesInDoubt)',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
     name: 'keep an index that is turned off as it is when the log is cut',
     changes: [{ file: STORE, find: 'await this.#cutIdleIndex(offset);', replace: '' }],
   },
