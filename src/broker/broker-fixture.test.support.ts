@@ -9,6 +9,7 @@ import {
   type ExtFields,
   type FrameWriter,
   HeaderView,
+  KeptBody,
   type RemotingResponse,
   type Request,
   type RequestHandler,
@@ -48,6 +49,10 @@ export class FakeChannel implements Channel {
   invoke(code: number, ext: ExtFields | null, body: Uint8Array | null): Promise<RemotingResponse> {
     return this.answer(code, ext ?? {}, body);
   }
+
+  holdInput(): void {}
+
+  resumeInput(): void {}
 
   close(reason: string): void {
     if (!this.isOpen) return;
@@ -215,6 +220,10 @@ class FakeRequest implements Request {
 
   bodyCopy(): Buffer {
     return Buffer.from(this.buffer);
+  }
+
+  keepBody(): KeptBody {
+    return new KeptBody(this.bodyCopy());
   }
 
   defer(): Responder {

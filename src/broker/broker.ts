@@ -189,6 +189,8 @@ export class Broker {
         send.endTurn();
         store.endTurn();
       });
+      server.holdWhile(() => store.pressed);
+      store.onProgress(() => server.ease());
 
       const broker = new Broker(context, port, server, client, hold, registration, spread);
       broker.#startServices();

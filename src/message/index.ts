@@ -11,6 +11,7 @@ export {
   MAX_V1_TOPIC_CHARS,
   MIN_RECORD_BYTES,
   PHYSICAL_OFFSET_AT,
+  QUEUE_ID_AT,
   QUEUE_OFFSET_AT,
   SYS_FLAG_AT,
   SysFlag,
@@ -22,6 +23,7 @@ export {
   decodeOffsetMessageId,
   hostField,
   hostText,
+  offsetMessageIds,
   type UniqueIdSeed,
   UniqueIds,
 } from './message-id.ts';
@@ -38,6 +40,7 @@ export { PropertyName } from './property-names.ts';
 export { RecordOutcome, RecordView, readRecord, Verify } from './record-reader.ts';
 export {
   copy,
+  placeRecord,
   propertiesBytes,
   RecordSource,
   recordBytes,

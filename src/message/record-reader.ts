@@ -109,7 +109,9 @@ export function readRecord(
   const bodyStart = afterHosts + 16;
   if (bodyStart > limit) return bad(out, 'fields run past the size');
   const bodyLength = view.getInt32(afterHosts + 12);
-  const bodyEnd = bodyLength > 0 ? bodyStart + bodyLength : bodyStart;
+  // RocketMQ: takes it for an empty body, and looks for the topic in it.
+  if (bodyLength < 0) return bad(out, `a body of ${bodyLength} bytes`);
+  const bodyEnd = bodyStart + bodyLength;
   if (bodyEnd + version + 2 > limit) return bad(out, 'the body runs past the size');
   const topicStart = bodyEnd + version;
   const topicLength = version === 1 ? view.getInt8(bodyEnd) : view.getInt16(bodyEnd);

@@ -2,7 +2,17 @@
 // RocketMQ: MessageExtEncoder#encode and CommitLog's append callback, which patches offsets and time into the encoded bytes.
 
 import { crc32, writeI64 } from '../common/index.ts';
-import { CRC_PROPERTY_BYTES, FIXED_BYTES, MAGIC_V1, MAGIC_V2, MAX_V1_TOPIC_CHARS, SysFlag } from './layout.ts';
+import {
+  BORN_HOST_AT,
+  CRC_PROPERTY_BYTES,
+  FIXED_BYTES,
+  MAGIC_V1,
+  MAGIC_V2,
+  MAX_V1_TOPIC_CHARS,
+  PHYSICAL_OFFSET_AT,
+  QUEUE_OFFSET_AT,
+  SysFlag,
+} from './layout.ts';
 import { writeCrcProperty } from './property-crc.ts';
 
 const EMPTY = new Uint8Array(0);
@@ -83,6 +93,9 @@ export function recordBytes(source: RecordSource, version: 1 | 2, propertyBlockB
   );
 }
 
+/** From here on both the sum (crc32.ts) and the copy are native calls, which want the bytes as an array of their own. */
+const ONE_VIEW_FROM = 512;
+
 /**
  * Writes a record of `totalSize` bytes at `target[at...]`; `view` covers exactly `target`.
  * The caller has checked the limits and computed the sizes (`recordBytes`, `propertiesBytes`).
@@ -106,7 +119,11 @@ export function writeRecord(
   const bodyLength = source.bodyEnd - bodyStart;
   view.setInt32(at, totalSize);
   view.setInt32(at + 4, version === 1 ? MAGIC_V1 : MAGIC_V2);
-  view.setInt32(at + 8, bodyLength > 0 ? crc32(body, bodyStart, source.bodyEnd) : 0);
+  // One view of a long body serves both its sum and its copy.
+  const part =
+    bodyLength >= ONE_VIEW_FROM ? new Uint8Array(body.buffer, body.byteOffset + bodyStart, bodyLength) : undefined;
+  const bodyCrc = part !== undefined ? crc32(part) : crc32(body, bodyStart, source.bodyEnd);
+  view.setInt32(at + 8, bodyLength > 0 ? bodyCrc : 0);
   view.setInt32(at + 12, source.queueId);
   view.setInt32(at + 16, source.flag);
   writeI64(view, at + 20, queueOffset);
@@ -119,7 +136,13 @@ export function writeRecord(
   view.setInt32(p, source.reconsumeTimes);
   writeI64(view, p + 4, source.preparedTransactionOffset);
   view.setInt32(p + 12, bodyLength);
-  p = copy(body, bodyStart, source.bodyEnd, target, p + 16);
+  p += 16;
+  if (part === undefined) {
+    p = copy(body, bodyStart, source.bodyEnd, target, p);
+  } else {
+    target.set(part, p);
+    p += bodyLength;
+  }
   const topic = source.topicBytes;
   if (version === 1) view.setInt8(p, topic.length);
   else view.setInt16(p, topic.length);
@@ -133,6 +156,26 @@ export function writeRecord(
     if (p < block) target[p] = 0x02;
     writeCrcProperty(target, block, crc32(target, at, block));
   }
+}
+
+/** Gives a record that `writeRecord` wrote, at `target[at, at + totalSize)`, another place and time. */
+export function placeRecord(
+  target: Uint8Array,
+  view: DataView,
+  at: number,
+  totalSize: number,
+  bornHostBytes: number,
+  propertyCrc: boolean,
+  queueOffset: number,
+  physicalOffset: number,
+  storeTimestamp: number,
+): void {
+  writeI64(view, at + QUEUE_OFFSET_AT, queueOffset);
+  writeI64(view, at + PHYSICAL_OFFSET_AT, physicalOffset);
+  writeI64(view, at + BORN_HOST_AT + bornHostBytes, storeTimestamp);
+  if (!propertyCrc) return;
+  const block = at + totalSize - CRC_PROPERTY_BYTES;
+  writeCrcProperty(target, block, crc32(target, at, block));
 }
 
 /** Up to these a loop beats a native call; for a part of an array that call needs a `subarray`, which is an object. */

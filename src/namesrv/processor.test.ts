@@ -45,6 +45,8 @@ class FakeChannel implements Channel {
   sendOneway(): void {}
   send(): void {}
   drop(): void {}
+  holdInput(): void {}
+  resumeInput(): void {}
   request(): void {}
   invoke(): never {
     throw new Error('not in this test');
@@ -119,6 +121,7 @@ function ask(
     bodyStart: 6,
     bodyEnd: 6 + bytes.length,
     bodyCopy: () => Uint8Array.prototype.slice.call(bytes),
+    keepBody: () => assert.fail('answered at once'),
     defer: () => assert.fail('answered at once'),
     begin: () => assert.fail('answered by respond'),
     takeOver: () => assert.fail('answered at once'),

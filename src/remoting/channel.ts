@@ -12,6 +12,7 @@ import { decodeFrame } from './frame.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
 import { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
+import { KeptBody } from './kept-body.ts';
 import { PendingCalls } from './pending-calls.ts';
 import type { Preamble } from './preamble.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
@@ -72,9 +73,13 @@ export class SocketChannel implements Channel, HubMember {
   /** Bytes that were read and wait for the connection's next turn. */
   #backlog: Buffer | undefined;
   #backlogAt = 0;
+  /** The pool's buffer that the backlog lies in, if it is one. */
+  #backlogSlab: Buffer | undefined;
   #inputQueued = false;
-  /** Frames handled in the hub's turn of this number. */
-  #frames = 0;
+  /** A handler wants what comes behind its request to wait. */
+  #held = false;
+  /** Frames that may still be handled in the hub's turn of this number. */
+  #framesLeft = 0;
   #turn = -1;
 
   /** Output that does not lie in the writer's buffer, in order, before what does. */
@@ -101,7 +106,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#preamble = options.preamble;
     this.#serializeType = options.serializeType ?? SerializeType.JSON;
     this.#calls = new PendingCalls(hub.clock, () => this.#remoteAddress);
-    this.#reader = new FrameReader(hub.limits.frameLimit);
+    this.#reader = new FrameReader(hub.limits.frameLimit, hub.frameSlabs);
     this.#writer = new FrameWriter(hub.slabs);
     const ip = plainIp(socket.remoteAddress ?? '0.0.0.0');
     this.#remoteAddress = addressText(ip, socket.remotePort ?? 0);
@@ -154,35 +159,69 @@ export class SocketChannel implements Channel, HubMember {
     if (this.#backlog !== undefined) {
       this.#backlog = Buffer.concat([this.#backlog.subarray(this.#backlogAt), buffer.subarray(0, length)]);
       this.#backlogAt = 0;
+      this.#giveBacklog();
       return false;
     }
     if (this.#preamble !== undefined) return this.#firstInput(buffer, length);
     this.#consume(buffer, 0, length);
     if (length >= CHUNK_BYTES) this.#queueInput();
-    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    if (this.#inputQueued || this.#stopped) this.#reading = false;
     return this.#reading;
   }
 
   /** The share of a new turn: first what was left of the last chunk, then the socket again. */
   continueInput(): void {
     this.#inputQueued = false;
-    if (!this.#open || this.#deaf || this.#throttled) return;
+    if (!this.#open || this.#deaf || this.#stopped) return;
     this.#beginTurn();
     if (this.#backlog !== undefined) {
+      // What is handled here wants the end of a turn, too.
+      this.#hub.wake();
       const backlog = this.#backlog;
       const at = this.#backlogAt;
       this.#backlog = undefined;
       this.#consume(backlog, at, backlog.length);
-      if (this.#backlog !== undefined || this.#throttled || !this.#open) return;
+      if (this.#backlog !== backlog) this.#giveBacklog();
+      if (this.#backlog !== undefined || this.#stopped || !this.#open) return;
     }
     if (this.#inputEnded) this.#endInput();
     else this.#resumeReading();
   }
 
+  /** Nothing is read for now: the peer does not take its answers, or a handler is not done with its request. */
+  get #stopped(): boolean {
+    return this.#throttled || this.#held;
+  }
+
+  holdInput(): void {
+    this.#held = true;
+  }
+
+  resumeInput(): void {
+    if (!this.#held) return;
+    this.#held = false;
+    if (this.#open && !this.#throttled) this.#queueInput();
+    if (this.#endWhenQuiet) this.#queueOutput();
+  }
+
+  /** The body of the frame that is being handled, which lies in `buffer[start, end)`, to be kept. */
+  keepBody(buffer: Buffer, start: number, end: number): KeptBody {
+    const bytes = buffer.subarray(start, end);
+    const isShared = buffer.buffer === this.#hub.chunk.buffer || buffer.buffer === this.#backlogSlab?.buffer;
+    if (isShared) return new KeptBody(Buffer.from(bytes), undefined, undefined);
+    const { lent } = this.#reader;
+    return new KeptBody(bytes, lent === buffer ? lent : undefined, this.#hub.frameSlabs);
+  }
+
+  #giveBacklog(): void {
+    if (this.#backlogSlab !== undefined) this.#hub.slabs.give(this.#backlogSlab);
+    this.#backlogSlab = undefined;
+  }
+
   #beginTurn(): void {
     if (this.#turn === this.#hub.turn) return;
     this.#turn = this.#hub.turn;
-    this.#frames = 0;
+    this.#framesLeft = this.#hub.beginTurn(this);
   }
 
   #firstInput(buffer: Buffer, length: number): boolean {
@@ -200,14 +239,14 @@ export class SocketChannel implements Channel, HubMember {
       if (!(error instanceof GantryError)) throw error;
       this.#fault(error.message);
     }
-    if (this.#inputQueued || this.#throttled) this.#reading = false;
+    if (this.#inputQueued || this.#stopped) this.#reading = false;
     return this.#reading;
   }
 
   #consume(buffer: Buffer, start: number, end: number): void {
     let stopped = start;
     try {
-      if (this.#frames < this.#hub.limits.turnMessages) stopped = this.#reader.read(buffer, start, end, this.#sink);
+      if (this.#framesLeft > 0) stopped = this.#reader.read(buffer, start, end, this.#sink);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#fault(error.message);
@@ -216,13 +255,15 @@ export class SocketChannel implements Channel, HubMember {
     if (!this.#open || this.#deaf) return;
     if (stopped < end) {
       if (buffer.buffer === this.#hub.chunk.buffer) {
-        this.#backlog = Buffer.from(buffer.subarray(stopped, end));
+        this.#backlogSlab = this.#hub.slabs.take(end - stopped);
+        buffer.copy(this.#backlogSlab, 0, stopped, end);
+        this.#backlog = this.#backlogSlab.subarray(0, end - stopped);
         this.#backlogAt = 0;
       } else {
         this.#backlog = buffer;
         this.#backlogAt = stopped;
       }
-      if (!this.#throttled) this.#queueInput();
+      if (!this.#stopped) this.#queueInput();
     }
   }
 
@@ -239,7 +280,7 @@ export class SocketChannel implements Channel, HubMember {
     }
     header.release();
     if (this.#unsent + this.#piecesBytes + this.#writer.length > limits.unsentLimit) this.#throttled = true;
-    return ++this.#frames < limits.turnMessages && !this.#throttled && this.#open && !this.#deaf;
+    return --this.#framesLeft > 0 && !this.#stopped && this.#open && !this.#deaf;
   }
 
   #queueInput(): void {
@@ -257,7 +298,7 @@ export class SocketChannel implements Channel, HubMember {
   #onEnd(): void {
     this.#inputEnded = true;
     if (!this.#open) return;
-    if (this.#backlog === undefined && !this.#throttled) this.#endInput();
+    if (this.#backlog === undefined && !this.#stopped) this.#endInput();
   }
 
   /** All that the peer sent has been handled: what this turn answers still goes out. */
@@ -356,7 +397,7 @@ export class SocketChannel implements Channel, HubMember {
       if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
       else this.#write(pieces, slabs, bytes);
     }
-    const isQuiet = this.inFlight === 0 && this.#backlog === undefined;
+    const isQuiet = this.inFlight === 0 && this.#backlog === undefined && !this.#held;
     if (this.#open && (this.#endAfterFlush || (this.#endWhenQuiet && isQuiet))) this.#endSocket();
   }
 
@@ -391,7 +432,7 @@ export class SocketChannel implements Channel, HubMember {
     this.#hub.watcher?.();
     if (this.#throttled && this.#open && this.#unsent <= this.#hub.limits.unsentLimit / 2) {
       this.#throttled = false;
-      this.#queueInput();
+      if (!this.#held) this.#queueInput();
     }
   }
 

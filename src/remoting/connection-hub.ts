@@ -14,6 +14,8 @@ export interface ConnectionLimits {
   frameLimit: number;
   /** Frames of one connection that are handled in one turn. Default 256. */
   turnMessages: number;
+  /** The same while others send, too: what they wait for is mostly the rest of that turn. Default 64. */
+  sharedTurnMessages: number;
   /** Bytes that a peer may leave unread before we stop reading from it. Default 8 MiB. */
   unsentLimit: number;
   /** A peer that takes nothing for so long, although bytes wait for it, is closed. Default 60,000 ms. */
@@ -25,6 +27,7 @@ export interface ConnectionLimits {
 export const DEFAULT_LIMITS: ConnectionLimits = {
   frameLimit: 16_777_216,
   turnMessages: 256,
+  sharedTurnMessages: 64,
   unsentLimit: 8 * 1024 * 1024,
   stallMs: 60_000,
   idleMs: 120_000,
@@ -43,8 +46,15 @@ export interface HubMember {
 /** Bytes that one read of a socket takes at most, and the share of a connection in a turn. */
 export const CHUNK_BYTES = 65_536;
 
+/** So long after the last change of who sends, turns count as shared. */
+const SHARED_MS = 100;
 const SWEEP_MS = 5_000;
+/** Longest that the input of a connection is held while the owner is pressed. */
+const HOLD_MS = 1_000;
 const SLAB_BYTES_KEPT = 16 * 1024 * 1024;
+/** Buffers of frames are kept up to this size, and so many bytes of them. */
+const LARGEST_FRAME_SLAB = 8 * 1024 * 1024;
+const FRAME_SLAB_BYTES_KEPT = 16 * 1024 * 1024;
 /** Complaints about peers between two sweeps; further ones are counted. */
 const COMPLAINTS = 20;
 
@@ -53,6 +63,8 @@ export class ConnectionHub {
   readonly logger: Logger;
   readonly limits: ConnectionLimits;
   readonly slabs: SlabPool = new SlabPool(SLAB_BYTES_KEPT);
+  /** Buffers of long frames. */
+  readonly frameSlabs: SlabPool = new SlabPool(FRAME_SLAB_BYTES_KEPT, LARGEST_FRAME_SLAB);
   /** The header of the frame that is being handled; handlers never nest. */
   readonly header: HeaderView = new HeaderView();
   /** Where every socket's next bytes are read to. */
@@ -65,9 +77,16 @@ export class ConnectionHub {
   /** Called when a connection has sent all it had, has less in flight, or has gone: for an owner that is waiting to stop. */
   watcher: (() => void) | undefined;
 
+  /** Says that the owner cannot keep up: then those who had their share of a turn wait for `ease` instead of the next one. */
+  pressed: () => boolean = () => false;
+
   readonly #turnEnds: Array<() => void> = [];
   #output: HubMember[] = [];
   #input: HubMember[] = [];
+  #holdTimer: Timer | undefined;
+  #holdOver = false;
+  #lastSender: HubMember | undefined;
+  #sharedUntil = 0;
   #scheduled = false;
   #ending = false;
   #sweeper: Timer | undefined;
@@ -95,6 +114,7 @@ export class ConnectionHub {
 
   remove(member: HubMember): void {
     this.members.delete(member);
+    if (this.#lastSender === member) this.#lastSender = undefined;
     this.watcher?.();
     // The sweep goes on while there are complaints to count.
     if (this.members.size === 0 && this.#complaints === 0) this.#stopSweeping();
@@ -109,6 +129,16 @@ export class ConnectionHub {
     this.clock.soon(this.#endTurnLater);
   }
 
+  /** The member has input in this turn. Answers how many frames of it may be handled. */
+  beginTurn(member: HubMember): number {
+    if (member !== this.#lastSender) {
+      if (this.#lastSender !== undefined) this.#sharedUntil = this.now + SHARED_MS;
+      this.#lastSender = member;
+    }
+    const { turnMessages, sharedTurnMessages } = this.limits;
+    return this.now < this.#sharedUntil ? Math.min(turnMessages, sharedTurnMessages) : turnMessages;
+  }
+
   /** The member has output; it is flushed at the end of the turn. */
   queueOutput(member: HubMember): void {
     this.#output.push(member);
@@ -119,6 +149,27 @@ export class ConnectionHub {
   queueInput(member: HubMember): void {
     this.#input.push(member);
     this.wake();
+  }
+
+  /** The owner may keep up again. */
+  ease(): void {
+    if (this.#input.length > 0) this.wake();
+  }
+
+  /** Whether those who had their share wait on. A hold ends after a while: an owner that stalls says so itself. */
+  #holds(): boolean {
+    if (!this.pressed() || this.#holdOver) {
+      this.#holdTimer?.cancel();
+      this.#holdTimer = undefined;
+      this.#holdOver = false;
+      return false;
+    }
+    this.#holdTimer ??= this.clock.after(HOLD_MS, () => {
+      this.#holdTimer = undefined;
+      this.#holdOver = true;
+      this.wake();
+    });
+    return true;
   }
 
   /** One line about a peer that sent what it should not; many in a row are counted instead. */
@@ -135,6 +186,7 @@ export class ConnectionHub {
       this.#output = [];
       for (const member of output) member.flush();
       this.turn++;
+      if (this.#input.length > 0 && this.#holds()) return;
       const input = this.#input;
       this.#input = [];
       for (const member of input) member.continueInput();
@@ -152,6 +204,7 @@ export class ConnectionHub {
   stop(): void {
     this.#tellUncounted();
     this.#stopSweeping();
+    this.#holdTimer?.cancel();
   }
 
   #stopSweeping(): void {

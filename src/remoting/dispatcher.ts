@@ -6,6 +6,7 @@ import type { SocketChannel } from './channel.ts';
 import { FLAG_ONEWAY, ResponseCode } from './codes.ts';
 import { FrameWriter } from './frame-writer.ts';
 import { HeaderView } from './header-view.ts';
+import type { KeptBody } from './kept-body.ts';
 import type { ExtFields, Request, RequestHandler, Responder } from './types.ts';
 
 const EMPTY = Buffer.alloc(0);
@@ -32,6 +33,10 @@ class FrameRequest implements Request {
 
   bodyCopy(): Buffer {
     return Buffer.from(this.buffer.subarray(this.bodyStart, this.bodyEnd));
+  }
+
+  keepBody(): KeptBody {
+    return this.channel.keepBody(this.buffer, this.bodyStart, this.bodyEnd);
   }
 
   respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {

@@ -22,6 +22,7 @@ export { HeaderView } from './header-view.ts';
 export { type JsonObject, type JsonValue, type ParseJsonOptions, parseJson } from './json.ts';
 export { unescapeInto, unescapeText } from './json-unescape.ts';
 export { toJson, toJsonBytes } from './json-writer.ts';
+export { KeptBody } from './kept-body.ts';
 export { RemotingClient, type RemotingClientOptions } from './remoting-client.ts';
 export { RemotingServer, type RemotingServerOptions } from './server.ts';
 export { SlabPool } from './slab-pool.ts';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CollectingLogger, FakeClock } from '../common/index.ts';
 import { CHUNK_BYTES, type ConnectionLimits } from './connection-hub.ts';
+import type { KeptBody } from './kept-body.ts';
 import { RawPeer, requestFrame, stop, until } from './raw-peer.test.support.ts';
 import { RemotingServer } from './server.ts';
 
@@ -71,6 +72,129 @@ for (const reading of ['onread', 'data'] as const) {
         await other.close();
       }));
 
+    it('what is handled in the share of a later turn gets the end of a turn, also if nothing more comes', () =>
+      withServer({ turnMessages: 10 }, reading, async ({ server, port }) => {
+        const waiting: Array<() => void> = [];
+        let ended = 0;
+        server.register(CODE, () => {
+          waiting.push(() => ended++);
+        });
+        server.onTurnEnd(() => {
+          for (const end of waiting.splice(0)) end();
+        });
+        const peer = await RawPeer.open(port);
+        peer.write(Buffer.concat(Array.from({ length: 95 }, (_, i) => requestFrame(CODE, i, null, null, true))));
+        await until(() => ended === 95);
+        await peer.close();
+      }));
+
+    it('what comes behind a request whose handler holds the input waits, and nobody else does', () =>
+      withServer({}, reading, async ({ server, port }) => {
+        const handled: string[] = [];
+        let release = (): void => {};
+        let kept: KeptBody | undefined;
+        server.register(LARGE, (request) => {
+          kept = request.keepBody();
+          const { channel } = request;
+          channel.holdInput();
+          const responder = request.defer();
+          release = () => {
+            responder.respond(0, String(kept!.bytes.reduce((sum, byte) => sum + byte, 0)));
+            kept!.release();
+            channel.resumeInput();
+          };
+        });
+        server.register(CODE, (request) => {
+          handled.push(`${request.channel.remoteAddress} ${request.opaque}`);
+          request.respond(0);
+        });
+        const [holder, other] = [await RawPeer.open(port), await RawPeer.open(port)];
+        for (const size of [100, 300_000]) {
+          handled.length = 0;
+          kept = undefined;
+          const large = requestFrame(LARGE, 1, null, Buffer.alloc(size, 1));
+          holder.write(Buffer.concat([large, requestFrame(CODE, 2), requestFrame(CODE, 3)]));
+          await until(() => kept !== undefined);
+          holder.write(requestFrame(CODE, 4));
+          for (let i = 0; i < 20; i++) await other.call(CODE, 10 + i, null, Buffer.alloc(50_000, 2));
+          assert.ok(handled.every((text) => text.startsWith(other.address)));
+          release();
+          assert.equal((await holder.answer(1)).remark, String(size));
+          await holder.answer(4);
+          assert.deepEqual(
+            handled.slice(-3),
+            [2, 3, 4].map((opaque) => `${holder.address} ${opaque}`),
+          );
+          holder.frames.length = 0;
+          other.frames.length = 0;
+        }
+        // One that has gone meanwhile keeps nobody from anything.
+        kept = undefined;
+        holder.write(Buffer.concat([requestFrame(LARGE, 1), requestFrame(CODE, 2)]));
+        await until(() => kept !== undefined);
+        await holder.close();
+        release();
+        await other.call(CODE, 99);
+        await until(() => server.channels.size === 1);
+        await other.close();
+      }));
+
+    it('a long frame that was given back does not lie where another one is read to', () =>
+      withServer({}, reading, async ({ server, port }) => {
+        const bodies: number[] = [];
+        server.register(LARGE, (request) => {
+          const { bytes } = request.keepBody();
+          const [first] = bytes;
+          assert.ok(bytes.every((byte) => byte === first));
+          bodies.push(first!);
+          if (bodies.length % 2 === 0) request.keepBody().release();
+        });
+        const peers = await Promise.all(Array.from({ length: 6 }, () => RawPeer.open(port)));
+        for (let round = 0; round < 10; round++) {
+          peers.forEach((peer, i) => {
+            peer.write(requestFrame(LARGE, round, null, Buffer.alloc(70_000 + 30_000 * i, 10 * round + i), true));
+          });
+        }
+        await until(() => bodies.length === 60);
+        assert.deepEqual(
+          bodies.sort((a, b) => a - b),
+          Array.from({ length: 60 }, (_, i) => 10 * Math.floor(i / 6) + (i % 6)),
+        );
+        for (const peer of peers) await peer.close();
+      }));
+
+    it('the share of a turn is smaller while others send, too', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        let handled = 0;
+        let most = 0;
+        let inTurn = 0;
+        server.register(CODE, (request) => {
+          if (!request.oneway) return request.respond(0);
+          handled++;
+          inTurn++;
+        });
+        server.onTurnEnd(() => {
+          most = Math.max(most, inTurn);
+          inTurn = 0;
+        });
+        const [flood, other] = [await RawPeer.open(port), await RawPeer.open(port)];
+        const frames = Buffer.concat(Array.from({ length: 1000 }, (_, i) => requestFrame(CODE, i, null, null, true)));
+        const mostOf = async (): Promise<number> => {
+          const goal = handled + 1000;
+          most = 0;
+          flood.write(frames);
+          await until(() => handled === goal && inTurn === 0);
+          return most;
+        };
+        assert.ok((await mostOf()) > 64);
+        await other.call(CODE, 1);
+        assert.ok((await mostOf()) <= 64);
+        clock.advance(1000);
+        assert.ok((await mostOf()) > 64);
+        await flood.close();
+        await other.close();
+      }));
+
     it('floods are served in turn', () =>
       withServer({ turnMessages: 10 }, reading, async ({ server, port }) => {
         const order: number[] = [];
@@ -92,6 +216,40 @@ for (const reading of ['onread', 'data'] as const) {
           assert.ok(Math.max(...counts.values()) - Math.min(...counts.values()) <= 60, [...counts.values()].join(' '));
         }
         for (const peer of peers) await peer.close();
+      }));
+
+    it('while the owner is pressed, who had his share of a turn waits and others go on', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        let pressed = false;
+        const handled = new Map<string, number>();
+        server.register(CODE, (request) => {
+          const { remoteAddress } = request.channel;
+          handled.set(remoteAddress, (handled.get(remoteAddress) ?? 0) + 1);
+          request.respond(0);
+        });
+        server.holdWhile(() => pressed);
+        const [flood, other] = [await RawPeer.open(port), await RawPeer.open(port)];
+        const floods = (): number => handled.get(flood.address) ?? 0;
+        const frame = requestFrame(CODE, 0, null, Buffer.alloc(50_000), true);
+        const sendFlood = (frames: number): void => flood.write(Buffer.concat(Array(frames).fill(frame)));
+        pressed = true;
+        sendFlood(100);
+        await until(() => floods() > 0);
+        for (let i = 1; i <= 50; i++) await other.call(CODE, i);
+        assert.ok(floods() <= 3, `${floods()} frames of the flood under pressure`);
+        pressed = false;
+        server.ease();
+        await until(() => floods() === 100);
+
+        // A hold that nobody ends is over after a while.
+        pressed = true;
+        sendFlood(10);
+        await until(() => {
+          clock.advance(100);
+          return floods() === 110;
+        });
+        await flood.close();
+        await other.close();
       }));
 
     it('stops reading from a peer that does not take its answers, until it does', () =>

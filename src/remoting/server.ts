@@ -84,6 +84,19 @@ export class RemotingServer {
     this.#hub.onTurnEnd(fn);
   }
 
+  /**
+   * Asks `pressed` at the end of a turn whether the owner keeps up. While it does not, a connection that has sent more than its share
+   * of the turn waits, until `ease` is called or another turn finds the pressure gone; all others go on.
+   */
+  holdWhile(pressed: () => boolean): void {
+    this.#hub.pressed = pressed;
+  }
+
+  /** The pressure may have gone. */
+  ease(): void {
+    this.#hub.ease();
+  }
+
   onConnect(fn: (channel: Channel) => void): void {
     this.#connectListeners.push(fn);
   }

@@ -3,6 +3,7 @@
 import type { GantryError } from '../common/index.ts';
 import type { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
+import type { KeptBody } from './kept-body.ts';
 
 /** Header fields of a response or of a request that we send; null and undefined fields are left out, all others become text. */
 export type ExtFields = Record<string, string | number | boolean | null | undefined>;
@@ -28,6 +29,11 @@ export interface Request extends Responder {
   readonly bodyStart: number;
   readonly bodyEnd: number;
   bodyCopy(): Uint8Array;
+  /**
+   * The body for as long as it is wanted: a long one where it lies. For a handler that reads it between other work, which mostly wants
+   * `channel.holdInput()`, too; at most once for each request.
+   */
+  keepBody(): KeptBody;
   /** A responder that outlives the call. Then the handler's return answers nothing. */
   defer(): Responder;
   /**
@@ -94,6 +100,9 @@ export interface Channel {
    * not change any more. `answered` says how many requests that were taken over these bytes answer.
    */
   send(bytes: Uint8Array, answered?: number): void;
+  /** What the peer sent behind the request that is being handled waits until `resumeInput`. */
+  holdInput(): void;
+  resumeInput(): void;
   /** Says that `count` requests that were taken over will not be answered. */
   drop(count: number): void;
 }

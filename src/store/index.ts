@@ -4,9 +4,16 @@ export type { ArrivalListener } from './dispatch/dispatcher.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export { GetMessageStatus, GetResult, getStatusName, type TagFilter } from './get.ts';
 export type { StoreDependencies } from './load-store.ts';
+export type { LongBatch } from './long-batch.ts';
 export { MessageStore, type Watermarks } from './message-store.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put.ts';
 export type { QueryResult } from './read/message-reader.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { Ready } from './segment/index.ts';
-export { type BrokerRole, defaultStoreConfig, type FlushDiskType, type MessageStoreConfig } from './store-config.ts';
+export {
+  type BrokerRole,
+  type DamagedRecordPolicy,
+  defaultStoreConfig,
+  type FlushDiskType,
+  type MessageStoreConfig,
+} from './store-config.ts';

@@ -3,15 +3,16 @@
 import { totalmem } from 'node:os';
 import { type Clock, GantryError, type Logger, silentLogger, systemClock } from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
-import { StoreCheckpoint } from './checkpoint/index.ts';
+import { DurableMark, StoreCheckpoint } from './checkpoint/index.ts';
 import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { IndexLayout, type IndexProgress, IndexService } from './index-file/index.ts';
 import { isSameBoot } from './recovery/boot.ts';
+import { DamageCheck } from './recovery/damage.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
-import { recover } from './recovery/recover.ts';
+import { chooseStart, recover, verifyLevel } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
@@ -98,7 +99,36 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
+  const queuesStarted = clock.monotonic();
   const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
+  const nothingLost = clean || isSameBoot(fs, root);
+  const known = [...queues.all()];
+  const ends = new QueueEnds(queues, {
+    clean,
+    bounds,
+    count: known.length,
+    mostLookedAt: config.gantryQueuesLookedAt,
+    nothingLost,
+  });
+  for (const queue of known) ends.find(queue);
+  const queuesMs = loadedMs + clock.monotonic() - queuesStarted;
+  const { mark, found } = DurableMark.load(fs, clock, root, checkpoint.isAbsent ? undefined : checkpoint.values);
+  checkpoint.mark = mark;
+  const damage = new DamageCheck({
+    fs,
+    clock,
+    logger,
+    config,
+    root,
+    files,
+    queues,
+    checkpoint,
+    durable: found,
+    verify: verifyLevel(config),
+  });
+  if (files.length > 0) {
+    damage.look(chooseStart({ files, kinds, checkpoint, bounds, clean, config }, silentLogger).scanFrom);
+  }
   const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};
   const openIndex = (lastExitClean: boolean, progress?: IndexProgress): IndexService =>
@@ -125,22 +155,12 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);
   }
-  const queuesStarted = clock.monotonic();
-  const nothingLost = clean || isSameBoot(fs, root);
   // From here on files change, and the log makes new ones: a start that is cut short was no orderly stop.
   writeWhole(fs, `${root}/abort`, String(dependencies.processId ?? process.pid), true);
   fs.syncDirectory(root);
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
-  const known = [...queues.all()];
-  const ends = new QueueEnds(queues, {
-    clean,
-    bounds,
-    count: known.length,
-    mostLookedAt: config.gantryQueuesLookedAt,
-    nothingLost,
-  });
-  for (const queue of known) ends.find(queue);
+  ends.cut();
   const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
@@ -177,9 +197,10 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     bounds,
     index,
     dispatcher,
+    damage,
     clean,
     started,
-    queuesMs: loadedMs + clock.monotonic() - queuesStarted,
+    queuesMs,
     indexMs,
   });
   const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {

@@ -3,15 +3,12 @@
 
 import { type Clock, viewOf } from '../common/index.ts';
 import {
-  BatchMember,
   MAX_PROPERTIES_BYTES,
   MAX_V1_TOPIC_CHARS,
   parsePropertyBytes,
   propertiesBytes,
   RecordOutcome,
-  RecordSource,
   RecordView,
-  readBatchMember,
   readRecord,
   recordBytes,
   recordVersion,
@@ -20,6 +17,7 @@ import {
   Verify,
   writeRecord,
 } from '../message/index.ts';
+import { BatchEncoder } from './batch-encoder.ts';
 import type { CommitLog } from './commit-log/commit-log.ts';
 import {
   type AnyQueue,
@@ -29,6 +27,7 @@ import {
   type QueueKinds,
 } from './consume-queue/index.ts';
 import { furtherPlaces } from './dispatch/multi-dispatch.ts';
+import type { LongBatch } from './long-batch.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { SpecialPuts } from './special-put.ts';
 import type { MessageStoreConfig } from './store-config.ts';
@@ -45,8 +44,7 @@ export class MessageAppender {
   readonly #special: SpecialPuts;
   readonly #config: MessageStoreConfig;
   readonly #clock: Clock;
-  readonly #member = new BatchMember();
-  readonly #source = new RecordSource();
+  readonly #encoder: BatchEncoder;
 
   constructor(log: CommitLog, kinds: QueueKinds, config: MessageStoreConfig, clock: Clock, lastStoreTimestamp: number) {
     this.#log = log;
@@ -55,6 +53,7 @@ export class MessageAppender {
     this.#special = new SpecialPuts(kinds, config);
     this.#config = config;
     this.#clock = clock;
+    this.#encoder = new BatchEncoder(config);
     this.lastStoreTimestamp = lastStoreTimestamp;
   }
 
@@ -187,86 +186,58 @@ export class MessageAppender {
   }
 
   #batch(request: PutRequest, result: PutResult): PutMessageStatus {
-    const config = this.#config;
-    const wireBytes = request.bodyEnd - request.bodyStart;
-    if (wireBytes > config.maxMessageSize) {
-      result.reason = `the batch has ${wireBytes} bytes, the limit maxMessageSize is ${config.maxMessageSize}`;
+    const encoder = this.#encoder;
+    let status = encoder.begin(request);
+    if (status === PutMessageStatus.PUT_OK) status = encoder.check(Number.POSITIVE_INFINITY);
+    if (status !== PutMessageStatus.PUT_OK) {
+      result.reason = encoder.reason;
+      return status;
+    }
+    if (!this.#log.fits(encoder.total)) {
+      result.reason = encoder.doesNotFit;
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
-    if ((request.sysFlag & SysFlag.TRANSACTION_MASK) !== 0) {
-      result.reason = 'a batch cannot be transactional';
-      return PutMessageStatus.MESSAGE_ILLEGAL;
-    }
-    // First pass: every member is checked and the sum taken, so that a batch is stored whole or not at all.
-    const body = viewOf(request.body);
-    const crc = config.enabledAppendPropCRC;
-    const version = recordVersion(request.topic, config.autoMessageVersionOnTopicLen);
-    const member = this.#member;
-    const source = this.#source;
-    this.#memberSource(request);
-    let total = 0;
-    let count = 0;
-    for (let at = request.bodyStart; at < request.bodyEnd; at = member.end) {
-      const fault = readBatchMember(body, at, request.bodyEnd, member);
-      if (fault !== undefined) {
-        result.reason = `batch member ${count}: ${fault}`;
-        return PutMessageStatus.MESSAGE_ILLEGAL;
-      }
-      this.#takeMember(member);
-      const propertyBytes = propertiesBytes(source, crc, false);
-      if (propertyBytes > MAX_PROPERTIES_BYTES) {
-        result.reason = `batch member ${count}: properties of ${propertyBytes} bytes are beyond the limit of ${MAX_PROPERTIES_BYTES}`;
-        return PutMessageStatus.MESSAGE_ILLEGAL;
-      }
-      total += recordBytes(source, version, propertyBytes);
-      count++;
-    }
-    if (count === 0) {
-      result.reason = 'the batch has no member';
-      return PutMessageStatus.MESSAGE_ILLEGAL;
-    }
-    if (!this.#log.fits(total)) {
-      result.reason = `the batch's records have ${total} bytes and do not fit into a file of ${config.mappedFileSizeCommitLog}`;
-      return PutMessageStatus.MESSAGE_ILLEGAL;
-    }
-
     const queue = this.#queueOf(request);
     if (queue === undefined) return this.#illegalTopic(request, result);
-    const storeTimestamp = this.#storeTime();
-    const sysFlag = sysFlagWithHosts(request);
-    const first = queue.nextOffset;
-    const chunk = this.#log.reserve(total);
-    result.wroteOffset = this.#log.wrote;
-    result.batchOffsets.length = 0;
-    for (let at = request.bodyStart; at < request.bodyEnd; at = member.end) {
-      readBatchMember(body, at, request.bodyEnd, member);
-      this.#takeMember(member);
-      const propertyBytes = propertiesBytes(source, crc, false);
-      const size = recordBytes(source, version, propertyBytes);
-      const offset = this.#log.wrote;
-      result.batchOffsets.push(offset);
-      writeRecord(
-        chunk.bytes,
-        chunk.view,
-        chunk.used,
-        source,
-        sysFlag,
-        version,
-        size,
-        propertyBytes,
-        crc,
-        queue.nextOffset,
-        offset,
-        storeTimestamp,
-      );
-      this.#log.appended(chunk, size);
-      queue.nextOffset++;
-    }
-    result.wroteBytes = total;
-    result.queueOffset = first;
-    result.storeTimestamp = storeTimestamp;
-    result.messageCount = count;
+    encoder.rewind();
+    const chunk = this.#log.reserve(encoder.total);
+    const offset = this.#log.wrote;
+    const time = this.#storeTime();
+    encoder.write(chunk.bytes, chunk.view, chunk.used, queue.nextOffset, offset, time, Number.POSITIVE_INFINITY);
+    this.#log.appended(chunk, encoder.total);
+    this.#batchAppended(encoder, queue, offset, time, result);
     return PutMessageStatus.PUT_OK;
+  }
+
+  /** Appends a batch whose records are encoded: all but their places and time. */
+  appendEncoded(batch: LongBatch, result: PutResult): PutMessageStatus {
+    const { encoder, request } = batch;
+    const queue = this.#queueOf(request);
+    if (queue === undefined) return this.#illegalTopic(request, result);
+    const bytes = batch.take();
+    const offset = this.#log.makeRoom(encoder.total);
+    const time = this.#storeTime();
+    encoder.place(bytes, viewOf(bytes), queue.nextOffset, offset, time);
+    this.#log.adopt(bytes, encoder.total);
+    this.#batchAppended(encoder, queue, offset, time, result);
+    return PutMessageStatus.PUT_OK;
+  }
+
+  #batchAppended(
+    encoder: BatchEncoder,
+    queue: AnyQueue,
+    offset: number,
+    storeTimestamp: number,
+    result: PutResult,
+  ): void {
+    result.wroteOffset = offset;
+    result.wroteBytes = encoder.total;
+    result.queueOffset = queue.nextOffset;
+    result.storeTimestamp = storeTimestamp;
+    result.messageCount = encoder.count;
+    result.batchOffsets.length = 0;
+    for (let i = 0; i < encoder.count; i++) result.batchOffsets.push(offset + encoder.starts[i]!);
+    queue.nextOffset += encoder.count;
   }
 
   /** undefined: the topic's name cannot be that of a folder. */
@@ -280,31 +251,6 @@ export class MessageAppender {
   #illegalTopic({ topic }: PutRequest, result: PutResult): PutMessageStatus {
     result.reason = `the topic ${JSON.stringify(topic)} cannot be the name of a folder`;
     return PutMessageStatus.MESSAGE_ILLEGAL;
-  }
-
-  /** Takes over from the batch what all members share. */
-  #memberSource(request: PutRequest): void {
-    const source = this.#source;
-    source.topic = request.topic;
-    source.topicBytes = request.topicBytes;
-    source.queueId = request.queueId;
-    source.sysFlag = request.sysFlag;
-    source.bornTimestamp = request.bornTimestamp;
-    source.bornHost = request.bornHost;
-    source.storeHost = request.storeHost;
-    source.reconsumeTimes = request.reconsumeTimes;
-    source.preparedTransactionOffset = 0;
-    source.body = request.body;
-    source.properties = request.body;
-  }
-
-  #takeMember(member: BatchMember): void {
-    const source = this.#source;
-    source.flag = member.flag;
-    source.bodyStart = member.bodyStart;
-    source.bodyEnd = member.bodyEnd;
-    source.propertiesStart = member.propertiesStart;
-    source.propertiesEnd = member.propertiesEnd;
   }
 
   /** The clock, but never behind the last record for a small step back: searches by time rely on the order. */

@@ -189,3 +189,28 @@ test('a Java broker finds every message after a kill: the checkpoint never falls
   assert.equal((await drain(store, 'T')).length, 400);
   await store.close();
 });
+
+test('the store is pressed while much waits to be written, tells of progress, and is not pressed when it refuses', async () => {
+  const disk = new MemoryFileSystem();
+  const clock = new FakeClock();
+  const created = disk.hold('createSized');
+  const store = await open(disk, { mappedFileSizeCommitLog: 8 << 20 }, { clock });
+  const put = (): PutMessageStatus => {
+    const result = new PutResult();
+    store.put(request('T', 'x'.repeat(1 << 20)), result);
+    return result.status;
+  };
+  for (let i = 0; i < 3; i++) {
+    assert.equal(store.pressed, i > 1);
+    assert.equal(put(), PutMessageStatus.PUT_OK);
+  }
+  assert.equal(store.pressed, true);
+  let told = 0;
+  store.onProgress(() => {
+    if (!store.pressed) told++;
+  });
+  created.end();
+  await until(() => told > 0);
+  await store.close();
+  assert.equal(store.pressed, false);
+});

@@ -17,6 +17,7 @@ import {
   SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem } from '../io/index.ts';
+import { BatchEncoder } from './batch-encoder.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -27,8 +28,9 @@ import { DiskGuard } from './flush/disk-guard.ts';
 import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
+import { LongBatch } from './long-batch.ts';
 import { MessageAppender } from './message-appender.ts';
-import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
+import { PutMessageStatus, type PutRequest, PutResult } from './put.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
@@ -50,6 +52,11 @@ export interface Watermarks {
   indexed: number;
 }
 
+/** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
+const PRESSED_UNCOMMITTED_BYTES = 2 * 1024 * 1024;
+const PRESSED_HELD_BYTES = 32 * 1024 * 1024;
+/** Unsynced bytes that are not left to the interval: a sync of very many holds up the writes beside it. */
+const FLUSH_AT_BYTES = 32 * 1024 * 1024;
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
@@ -85,6 +92,7 @@ export class MessageStore {
   readonly #deleting = new Set<string>();
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
+  #progressed: () => void = () => {};
   #turnAsked = false;
   #closing = false;
   /** Store time of the newest record at the last commit. */
@@ -131,6 +139,10 @@ export class MessageStore {
       parts.dispatcher.lastStoreTimestamp,
     );
     this.#dispatcher.startAt(parts.report.end);
+    this.#checkpoint.mark?.follow(() => ({
+      flushed: this.#log.flushed,
+      newest: this.#appender.lastStoreTimestamp,
+    }));
     this.#seldom = new SeldomWarning(this.#clock, this.#logger);
     this.#disk = new DiskGuard({
       fs: this.#fs,
@@ -156,6 +168,7 @@ export class MessageStore {
       onVouched: () => this.#committedLater(),
     });
     this.#reader = new MessageReader({
+      logger: this.#logger,
       log: this.#log,
       kinds: this.#kinds,
       index: this.#index,
@@ -211,6 +224,22 @@ export class MessageStore {
   }
 
   /**
+   * Whether the disk or dispatch lags behind what is put: who has much more to put should wait until `onProgress` tells of news, or
+   * memory fills with what waits, and everybody's messages wait behind it. False if puts are refused: those need not wait.
+   */
+  get pressed(): boolean {
+    const { wrote, committed } = this.#log;
+    if (wrote - committed <= PRESSED_UNCOMMITTED_BYTES && wrote - this.#dispatcher.dispatched <= PRESSED_HELD_BYTES)
+      return false;
+    return this.unwritableReason === undefined;
+  }
+
+  /** Calls `fn` whenever the store may have ceased to be pressed; one listener a store. */
+  onProgress(fn: () => void): void {
+    this.#progressed = fn;
+  }
+
+  /**
    * Appends one message, or the members of one batch, in memory, and answers at once in `result`: PUT_OK means appended at its final
    * place, and an answer to a client waits for `park` or `whenDurable`. Any other status means that nothing was appended.
    * RocketMQ: DefaultMessageStore#asyncPutMessage with the hook checkBeforePutMessage in front, in its order.
@@ -222,6 +251,28 @@ export class MessageStore {
       return;
     }
     result.status = this.#appender.append(request, result);
+    if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
+  }
+
+  /**
+   * Begins a batch that is too long to be put in one piece: `step` works on it, then `putBatch` puts it. The request, which is the
+   * caller's own, and its bytes must stay as they are until then.
+   */
+  beginBatch(request: PutRequest): LongBatch {
+    const batch = new LongBatch(request, new BatchEncoder(this.config), this.#log);
+    const result = new PutResult();
+    const refusal = this.#guard(request, result);
+    if (refusal !== PutMessageStatus.PUT_OK) batch.refuse(refusal, result.reason);
+    return batch;
+  }
+
+  /** As `put`, for a batch that has had its last step; it is used up then. Stored whole or not at all. */
+  putBatch(batch: LongBatch, result: PutResult): void {
+    result.status = batch.status;
+    result.reason = batch.reason;
+    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#guard(batch.request, result);
+    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
+    batch.release();
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
   }
 
@@ -303,7 +354,8 @@ export class MessageStore {
 
   /**
    * Copies the chosen records, one behind the other, to `target[at...]`. False and `ready` as in `select`; the repeated call, with the
-   * same result and target, goes on where this one stopped.
+   * same result and target, goes on where this one stopped. A record that turns out damaged is taken out of the result, whose `count` and
+   * `totalBytes` shrink; if none is left its status becomes MESSAGE_WAS_REMOVING, and the reader goes on at `nextBeginOffset`.
    */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     return this.#reader.copyRecords(result, target, at, ready);
@@ -374,8 +426,10 @@ export class MessageStore {
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
     const goOn = await this.#derived.pause();
     try {
-      // First: units that are gone must not be vouched for.
+      // First: units that are gone must not be vouched for, nor bytes be durable that are not there.
+      this.#checkpoint.mark?.lower(offset);
       await this.#derived.logCutTo(offset);
+      await this.#derived.writeCheckpoint();
       for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
       for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
       await this.#index?.truncateTo(offset);
@@ -387,6 +441,7 @@ export class MessageStore {
       this.#deleted.lowerTo(offset);
       this.#dispatcher.livesChanged();
     } finally {
+      this.#checkpoint.mark?.release();
       goOn();
     }
     return true;
@@ -465,7 +520,7 @@ export class MessageStore {
 
   #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
-    if (this.#syncFlush) this.#log.flush();
+    if (this.#syncFlush || this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
   }
 
   /** A commit that went off the loop has ended. */
@@ -498,6 +553,7 @@ export class MessageStore {
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();
     if (more) this.#askTurn();
+    this.#progressed();
   }
 
   get #confirmed(): number {

@@ -6,6 +6,8 @@ export type FlushDiskType = 'ASYNC_FLUSH' | 'SYNC_FLUSH';
 /** RocketMQ: BrokerRole. */
 export type BrokerRole = 'ASYNC_MASTER' | 'SYNC_MASTER' | 'SLAVE';
 
+export type DamagedRecordPolicy = 'refuse' | 'cut' | 'skip';
+
 export interface MessageStoreConfig {
   /** Root of the store. */
   storePathRootDir: string;
@@ -67,6 +69,8 @@ export interface MessageStoreConfig {
   diskMaxUsedSpaceRatio: number;
   /** Fraction of the CommitLog's partition at which writes are refused. RocketMQ: a system property, 0.90. */
   gantryDiskFullRatio: number;
+  /** What a start does with a damaged record that was durable: refuse, cut the log there, or put a marked record in its place. */
+  gantryDamagedRecord: DamagedRecordPolicy;
   /** Bytes that may wait for dispatch before sends are refused with the cause. */
   gantryMaxDispatchBehindBytes: number;
   /** With more queues than this, a start takes those that are known to be durable as they were saved, without reading their files. */
@@ -122,6 +126,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     messageDelayLevel: '1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h',
     diskMaxUsedSpaceRatio: 75,
     gantryDiskFullRatio: 0.9,
+    gantryDamagedRecord: 'refuse',
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
     gantryQueuesLookedAt: 1000,
     gantryReadCacheBytes: 16 * 1024 * 1024,

@@ -75,7 +75,7 @@ for (const { name, comparison, compareWith, cut, check } of CASES) {
 
     const fs = damagedDisk(name);
     const damagedLog = packed(fs, ROOT, 'commitlog');
-    const opened = await openStore(fs, manifest.brokerConf);
+    const opened = await openStore(fs, manifest.brokerConf, { gantryDamagedRecord: 'cut' });
     await assertArrivedAt(opened, java, comparison);
     await check?.(opened);
     const reports = opened.logger.texts('warn').filter((text) => text.includes('the log is cut there'));
@@ -149,3 +149,35 @@ test('damage torn-tail, B77: a last record with zeros in its properties is cut, 
   assert.equal(opened.logger.texts('warn').filter((text) => text.includes('the log is cut there')).length, 1);
   await opened.store.close();
 });
+
+for (const name of ['bad-crc-middle', 'bad-magic-middle']) {
+  test(`damage ${name}: refused by default, since Java's checkpoint says that it was durable; skip keeps every other message`, async () => {
+    const fs = damagedDisk(name);
+    const hashes = (): string[] => [...packed(fs, ROOT)].map(([path, bytes]) => `${path} ${sha256(bytes)}`);
+    const before = hashes();
+    await assert.rejects(
+      openStore(fs, manifest.brokerConf),
+      (error) =>
+        error instanceof GantryError &&
+        error.code === 'STORE_DAMAGED' &&
+        /byte 33674 \(offset 361354\).*17 sound records \(6577 bytes/.test(error.message),
+    );
+    assert.deepEqual(hashes(), before);
+    const { store } = await openStore(fs, manifest.brokerConf, { gantryDamagedRecord: 'skip' });
+    assert.equal(store.watermarks.wrote, manifest.endOfData);
+    for (const queue of undamaged.queues) {
+      assert.equal(
+        store.maxOffsetInQueue(queue.topic, queue.queueId),
+        queue.maxOffset,
+        `${queue.topic} ${queue.queueId}`,
+      );
+    }
+    for (const message of manifest.messages) {
+      const found = await store.recordAt(message.physicalOffset);
+      assert.ok(found !== undefined, `a record at ${message.physicalOffset}`);
+      const isSame = sha256(found) === message.recordSha256;
+      assert.equal(isSame, message.physicalOffset !== 361_354, `the record at ${message.physicalOffset}`);
+    }
+    await store.close();
+  });
+}

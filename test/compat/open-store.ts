@@ -51,10 +51,14 @@ export function goldenDisk(archive: string): MemoryFileSystem {
   return fs;
 }
 
-export async function openStore(fs: MemoryFileSystem, conf: Readonly<Record<string, string>>): Promise<Opened> {
+export async function openStore(
+  fs: MemoryFileSystem,
+  conf: Readonly<Record<string, string>>,
+  settings: Partial<MessageStoreConfig> = {},
+): Promise<Opened> {
   const logger = new CollectingLogger();
   const store = await MessageStore.open(
-    { storePathRootDir: ROOT, ...storeConfig(conf) },
+    { storePathRootDir: ROOT, ...storeConfig(conf), ...settings },
     { fs, clock: new FakeClock(NOW), logger, memoryBytes: 16 * 1024 ** 3, processId: 4711 },
   );
   return { fs, store, logger };

@@ -24,6 +24,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '2' },
     members: { type: 'string', default: '1024' },
     store: { type: 'string', default: tmpdir() },
+    kinds: { type: 'string', default: 'oneway,batches' },
     flood: { type: 'string' },
   },
 });
@@ -61,6 +62,7 @@ async function behave(index: number, more: () => boolean, waits: number[]): Prom
 }
 
 const members = Number(values.members);
+const NAMES: Record<string, string> = { oneway: 'one-way flood', batches: 'batches of 1 MiB' };
 
 /** What the flooding peer writes again and again, and how many messages that is. */
 function floodPiece(kind: string): { piece: Buffer; messages: number } {
@@ -154,8 +156,7 @@ async function main(): Promise<void> {
     await measure('warm-up', 'oneway', broker);
     for (let round = 1; round <= Number(values.rounds); round++) {
       await measure(`alone ${round}`, undefined, broker);
-      await measure(`one-way flood ${round}`, 'oneway', broker);
-      await measure(`batches of 1 MiB ${round}`, 'batches', broker);
+      for (const kind of values.kinds.split(',')) await measure(`${NAMES[kind] ?? kind} ${round}`, kind, broker);
     }
   } finally {
     broker.kill('SIGTERM');

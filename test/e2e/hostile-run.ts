@@ -1,6 +1,8 @@
 // The long run of hostile.ts: a broker process of its own, its memory watched all the while.
 //
-//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100]
+//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
+//
+// `--namesrv` is how many of five attackers attack the name server.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,6 +17,7 @@ const { values } = parseArgs({
     frames: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: '1' },
     port: { type: 'string', default: '25100' },
+    namesrv: { type: 'string', default: '1' },
   },
 });
 const frames = Number(values.frames);
@@ -64,6 +67,7 @@ try {
     broker,
     namesrv,
     frames,
+    namesrvOfFive: Number(values.namesrv),
     seed: Number(values.seed),
     progress: (sent) => {
       if (exit !== undefined) throw new Error(`the broker ended with ${exit}:\n${log}`);

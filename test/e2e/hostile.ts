@@ -2,7 +2,7 @@
 // answered or its connection closed, and nobody else may notice. `npm test` runs some thousand frames (hostile.test.ts); a longer run
 // starts a broker process of its own, watches its memory and says what it saw:
 //
-//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100]
+//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
 
 import { type Random, SeededRandom } from '../../src/common/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
@@ -12,8 +12,10 @@ import { type Frame, jsonRequest, ONEWAY, RESPONSE, until, WirePeer } from './wi
 export interface HostileRunOptions {
   /** `host:port` of the broker. */
   broker: string;
-  /** `host:port` of its name server, which gets a fifth of the frames. */
+  /** `host:port` of its name server. */
   namesrv: string;
+  /** How many of five attackers attack the name server. Default 1. */
+  namesrvOfFive?: number;
   frames: number;
   seed: number;
   /** Connections that attack. */
@@ -60,7 +62,7 @@ export async function runHostile(options: HostileRunOptions): Promise<HostileRep
   };
   const random = new SeededRandom(options.seed);
   const attackers = Array.from({ length: options.attackers ?? 8 }, (_, i) => {
-    const address = i % 5 === 4 ? options.namesrv : options.broker;
+    const address = i % 5 >= 5 - (options.namesrvOfFive ?? 1) ? options.namesrv : options.broker;
     return new Attacker(i, address, new SeededRandom(random.int(2 ** 31)), options, report);
   });
   const others = Array.from({ length: options.others ?? 8 }, (_, i) => new WellBehaved(i, options.broker, report));

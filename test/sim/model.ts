@@ -6,6 +6,9 @@ import { javaStringHash } from '../../src/common/index.ts';
 import { parseProperties } from '../../src/message/index.ts';
 import type { LogContent, LogRecord } from './store-files.ts';
 
+/** Property text of a record that stands for a lost one. */
+const LOST_MARK = 'gantryLost\u00011';
+
 /** One appended message. */
 export interface Entry {
   id: number;
@@ -177,6 +180,49 @@ export class Model {
     assert.ok(end >= this.writtenTo, `the log goes back to ${end}, ${this.writtenTo} was promised`);
     this.#keep(kept);
     this.end = end;
+  }
+
+  /**
+   * A start has skipped the messages whose records began at `starts`: in their place stand records that are marked, and have their places in
+   * the queues. Those that lay side by side may have been put in another order.
+   */
+  skipped(found: LogContent, starts: readonly number[]): void {
+    const lost = new Set(starts);
+    for (let i = 0; i < this.log.length; i++) {
+      let j = i;
+      while (j < this.log.length && lost.has(this.log[j]!.position)) j++;
+      if (j === i) continue;
+      const entries = this.log.slice(i, j);
+      const [first, last] = [entries[0]!, entries.at(-1)!];
+      const records = found.records.filter(
+        ({ position }) => position >= first.position && position < last.position + last.size,
+      );
+      const place = (one: { topic: string; queueId: number; queueOffset: number }): string =>
+        `${one.topic}/${one.queueId} at ${one.queueOffset}`;
+      assert.deepEqual(
+        records.map(place).sort(),
+        entries.map(place).sort(),
+        'each lost message has a record in its place',
+      );
+      for (const [n, record] of records.entries()) {
+        const entry = entries.find((one) => place(one) === place(record))!;
+        const hasRoom = record.size >= 91 + Buffer.byteLength(record.topic) + LOST_MARK.length;
+        assert.equal(
+          record.properties,
+          hasRoom ? LOST_MARK : '',
+          `the record in the place of message ${entry.id} is marked`,
+        );
+        const gone = { properties: record.properties, uniqueKey: '', keys: [], tags: '' };
+        Object.assign(entry, record, gone);
+        this.log[i + n] = entry;
+      }
+      assert.equal(
+        entries.reduce((sum, { size }) => sum + size, 0),
+        records.reduce((sum, { size }) => sum + size, 0),
+        'nothing moves',
+      );
+      i = j;
+    }
   }
 
   /** The log as a start has left it: a beginning of what was appended, at least as long as promised. `end` is what the store says. */

@@ -1,5 +1,6 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
-// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. `--kinds`: histories of
+// each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws. `--damage refuse`,
+// `cut` or `skip`: bits of durable records flip, too (implies --plain). `--kinds`: histories of
 // all kinds of queues instead. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
@@ -15,18 +16,24 @@ const { values } = parseArgs({
     kinds: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
     'first-failure': { type: 'boolean', default: false },
+    damage: { type: 'string' },
     'sync-lies': { type: 'boolean', default: false },
   },
 });
 const { flush } = values;
 if (flush !== undefined && flush !== 'SYNC_FLUSH' && flush !== 'ASYNC_FLUSH') throw new Error(`--flush ${flush}`);
+const { damage } = values;
+if (damage !== undefined && damage !== 'refuse' && damage !== 'cut' && damage !== 'skip')
+  throw new Error(`--damage ${damage}`);
 const options: HistoryOptions = {
   syncLies: values['sync-lies'],
   plain: values.plain,
   ...(flush === undefined ? {} : { flushDiskType: flush }),
+  ...(damage === undefined ? {} : { damage }),
 };
 const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
+  (damage === undefined ? '' : ` --damage ${damage}`) +
   `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${values.kinds ? ' --kinds' : ''}`;
 const run = async (seed: number, more: HistoryOptions): Promise<object> =>
   values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { type HistoryOptions, type HistoryReport, runHistory } from './power-cut.ts';
 
 const SEEDS = { SYNC_FLUSH: 300, ASYNC_FLUSH: 100 } as const;
+const DAMAGE_SEEDS = 60;
 const CHUNK = 50;
 
 async function replayable(seed: number, options: HistoryOptions = {}): Promise<HistoryReport> {
@@ -11,6 +12,7 @@ async function replayable(seed: number, options: HistoryOptions = {}): Promise<H
   } catch (error) {
     const flags =
       (options.flushDiskType === undefined ? '' : ` --flush ${options.flushDiskType}`) +
+      (options.damage === undefined ? '' : ` --damage ${options.damage}`) +
       (options.plain ? ' --plain' : '');
     throw new Error(`seed ${seed} fails; replay it with: npm run sim -- --seed ${seed}${flags}`, { cause: error });
   }
@@ -55,6 +57,14 @@ for (const flushDiskType of ['SYNC_FLUSH', 'ASYNC_FLUSH'] as const) {
       atLeast('refills', 0.02);
       assert.ok(total.tornTopics < seeds / 50, `${total.tornTopics} histories ended at a torn topic`);
     });
+  });
+}
+
+for (const damage of ['refuse', 'cut', 'skip'] as const) {
+  it(`${DAMAGE_SEEDS} seeds with damaged records that were durable, gantryDamagedRecord=${damage}`, async () => {
+    let rotten = 0;
+    for (let seed = 0; seed < DAMAGE_SEEDS; seed++) rotten += (await replayable(seed, { damage })).rotten;
+    assert.ok(rotten > DAMAGE_SEEDS / 4, `${rotten} starts met damage`);
   });
 }
 

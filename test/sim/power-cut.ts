@@ -10,6 +10,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
 import { type Hold, type InjectedFault, readWhole } from '../../src/io/index.ts';
 import {
+  type DamagedRecordPolicy,
   type MessageStore,
   type MessageStoreConfig,
   PutMessageStatus,
@@ -24,7 +25,9 @@ import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
 import { PlainOffsets } from './plain-offsets.ts';
 import { checkProgress } from './progress.ts';
 import { Readers } from './readers.ts';
+import { checkRefusal, contents, durableMark, invert, type Rot, rot } from './rot.ts';
 import { type Ending, type FlushDiskType, SettingsDraw } from './settings.ts';
+import { readLog } from './store-files.ts';
 import { Tables } from './tables.ts';
 import { PowerLost, World } from './world.ts';
 
@@ -38,6 +41,8 @@ export interface HistoryOptions {
   flushDiskType?: 'SYNC_FLUSH' | 'ASYNC_FLUSH';
   /** Sends, stops, cuts and kills alone, as seeds have it that were named before there was more. */
   plain?: boolean;
+  /** Bits of durable records flip between the lives, and the start has this gantryDamagedRecord. Implies `plain`. */
+  damage?: DamagedRecordPolicy;
   /** Tells each event, to follow a failing seed. */
   trace?: (line: string) => void;
 }
@@ -60,6 +65,8 @@ export interface HistoryReport {
   logCuts: number;
   /** Times that a full disk was given space, and took sends again in time. */
   refills: number;
+  /** Starts that met damaged records. */
+  rotten: number;
   /** 1 if it ended at a message that nobody was promised and that came back with a torn topic. */
   tornTopics: number;
 }
@@ -84,6 +91,7 @@ class History {
     damages: 0,
     logCuts: 0,
     refills: 0,
+    rotten: 0,
     tornTopics: 0,
   };
   readonly #world: World;
@@ -93,6 +101,11 @@ class History {
   #config: MessageStoreConfig = smallConfig();
   /** Decides on all that plain histories do not have; undefined in these. */
   readonly #extra: Random | undefined;
+  /** Decides on damage of the log. */
+  readonly #rots: Random | undefined;
+  readonly #policy: DamagedRecordPolicy;
+  /** Damage that the next start meets. */
+  #rot: Rot | undefined;
   /** Decides how much a start looks at. */
   readonly #starts: Random;
   readonly #settings: SettingsDraw | undefined;
@@ -126,7 +139,9 @@ class History {
 
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
-    this.#extra = options.plain ? undefined : new SeededRandom(~seed);
+    this.#rots = options.damage === undefined ? undefined : new SeededRandom(seed ^ 0x5eed);
+    this.#policy = options.damage ?? 'refuse';
+    this.#extra = options.plain || options.damage !== undefined ? undefined : new SeededRandom(~seed);
     this.#starts = new SeededRandom(seed ^ 0x2545f491);
     this.#world.fs.syncLies = options.syncLies ?? false;
     this.#world.fs.makeDirectory(`${ROOT}/config`);
@@ -174,6 +189,7 @@ class History {
     const random = this.#world.random;
     const fs = this.#world.fs;
     let started = false;
+    await this.#decay();
     try {
       this.#damage();
       const doom = random.int(10);
@@ -211,6 +227,7 @@ class History {
   /** The last life has no faults: all is looked at, goes on, and is closed and compared with a rebuild. */
   async #lastLife(): Promise<void> {
     this.#damage();
+    await this.#decay();
     if (this.#indexIsBlind) removeTree(this.#world.fs, `${ROOT}/index`);
     this.#indexIsBlind = false;
     await this.#start({ messageIndexEnable: true });
@@ -250,6 +267,30 @@ class History {
     this.report.damages++;
   }
 
+  /** Some bits flip. With the policy `refuse` the next start is refused, and everything is as before once they are back. */
+  async #decay(): Promise<void> {
+    const { fs } = this.#world;
+    if (this.#rots === undefined || this.#rot !== undefined || this.#rots.int(2) === 0) return;
+    const made = rot(this.#rots, fs, this.#policy, this.#ending !== 'kill');
+    if (made === undefined) return;
+    this.report.rotten++;
+    const flips = made.flips.map(({ offset, mask }) => `${offset} ^ ${mask}`).join();
+    this.#trace(`records at ${made.records.join()} are damaged (${flips}), durable to ${durableMark(fs)}`);
+    if (made.policy !== 'refuse') {
+      this.#rot = made;
+      return;
+    }
+    const before = contents(fs);
+    this.#world.newLife();
+    const config = smallConfig({ flushDiskType: this.#usualFlush, messageIndexEnable: true });
+    await assert.rejects(openStore(this.#world, config, { logger: this.#logger }), (error) => {
+      checkRefusal(error, made);
+      return true;
+    });
+    assert.deepEqual(contents(fs), before, 'a start that is refused changes nothing');
+    invert(fs, made);
+  }
+
   async #start(settings: Partial<MessageStoreConfig> = {}): Promise<void> {
     const world = this.#world;
     world.newLife();
@@ -264,6 +305,9 @@ class History {
       messageIndexEnable: true,
       ...this.#waysOfStarting(),
       ...this.#settings?.next(this.#usualFlush, this.#ending),
+      gantryDamagedRecord: this.#policy,
+      // Damage before the place where it begins to look would not be seen.
+      ...(this.#rots === undefined ? {} : { enableAcceleratedRecovery: false }),
       ...settings,
     });
     this.#trace(`start, promised to ${this.#model.durableTo} of ${this.#model.end}`);
@@ -271,8 +315,16 @@ class History {
     const store = await this.#open();
     this.#store = store;
     const cutBefore = this.#model.cut;
-    const promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
+    let promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
+    const damage = this.#rot;
+    this.#rot = undefined;
+    if (damage?.policy === 'skip') this.#model.skipped(readLog(world.fs, `${ROOT}/commitlog`), damage.records);
+    else if (damage !== undefined) promisedTo = Math.min(promisedTo, damage.records[0]!);
     await checkStarted(world, store, this.#model, promisedTo, !this.#cold);
+    if (damage?.policy === 'cut') {
+      assert.equal(store.recovery.end, damage.records[0], 'the log is cut at the damage');
+      assert.ok(world.fs.list(`${ROOT}/gantry/cut`).length > 0, 'what was cut is kept aside');
+    }
     this.#note();
     this.#trace(
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,

@@ -9,6 +9,8 @@ import { MemoryFileSystem, type Operation } from '../../src/io/index.ts';
 export class PowerLost extends Error {}
 
 /** Steps after which something that should have happened is said never to happen. */
+/** Turns of the loop in which nothing ends on the disk, one after the other. */
+const MOST_TURNS = 500;
 const MAX_STEPS = 20_000;
 
 export class World {
@@ -113,14 +115,19 @@ export class World {
     if (this.fs.isDown) throw new PowerLost('the power is off');
   }
 
-  /** Moves the world on until `condition`; time passes only when nothing else is left to do. */
+  /** Moves the world on until `condition`; time passes when nothing else is left to do, or when what is done is only turning round. */
   async until(condition: () => boolean, what: string): Promise<void> {
+    let turns = 0;
     await turn();
     for (let step = 0; step < MAX_STEPS; step++) {
       this.checkPower();
       if (condition()) return;
-      if (await this.complete()) continue;
-      if (await this.soon()) continue;
+      if (await this.complete()) {
+        turns = 0;
+        continue;
+      }
+      if (++turns < MOST_TURNS && (await this.soon())) continue;
+      turns = 0;
       await this.advance(1 + this.random.int(100));
     }
     throw new Error(`this never happens: ${what}`);

@@ -283,6 +283,12 @@ export class PullMessageProcessor {
       if (error !== undefined) {
         pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
+        if (result.count === 0) {
+          // Damaged, all of them: the client goes on behind.
+          pull.answer(pullCode(result.status, 0), getStatusName(result.status), this.#fields(pull, result));
+          return;
+        }
+        writer.length = at + result.totalBytes;
         writer.endFrame();
         const { bytes, slab } = writer.take();
         pull.send(bytes);

@@ -14,6 +14,7 @@ import {
   MAX_PROPERTIES_BYTES,
   type NameBytes,
   nameBytes,
+  offsetMessageIds,
   PropertyName,
   PropertyTable,
   parsePropertyBytes,
@@ -21,12 +22,27 @@ import {
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
-import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { type ConsumeQueue, isLightQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import {
+  type Channel,
+  type FrameWriter,
+  type Request,
+  RequestCode,
+  type Responder,
+  ResponseCode,
+} from '../../remoting/index.ts';
+import {
+  type ConsumeQueue,
+  isLightQueue,
+  type LongBatch,
+  PutMessageStatus,
+  PutRequest,
+  PutResult,
+} from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { isWriteable, Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
+import { LongBatches } from './long-batches.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { ackCode, SendAckPool, type SendAcks } from './send-acks.ts';
 import { SendAnswer } from './send-answer.ts';
@@ -64,6 +80,11 @@ const SPECIAL = new Set<string>([
   PropertyName.CRC32,
 ]);
 
+/** The buffers of longer bodies are given back. */
+const LONG_BODY_BYTES = 64 * 1024;
+/** Longer batches are encoded in shares. */
+const LONG_BATCH_BYTES = 256 * 1024;
+
 const NOT_STORED_REMARK =
   "service not available now. It may be caused by one of the following reasons: the broker's disk is full, messages are put to the slave, message store has been shut down, etc.";
 
@@ -94,6 +115,7 @@ export class SendMessageProcessor {
 
   readonly #answer: SendAnswer;
   readonly #ackPool = new SendAckPool();
+  readonly #longBatches: LongBatches;
 
   /** Answers of this turn, by connection. */
   #acks: SendAcks | undefined;
@@ -105,6 +127,7 @@ export class SendMessageProcessor {
   constructor(context: BrokerContext, uniqueIds: UniqueIds) {
     this.#context = context;
     this.#uniqueIds = uniqueIds;
+    this.#longBatches = new LongBatches(context.clock, context.logger);
     const { config } = context;
     this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
     this.#tracePair = Buffer.from(`${PropertyName.TRACE_ON}\u0001${config.traceOn}`);
@@ -160,7 +183,7 @@ export class SendMessageProcessor {
     table.putPair(this.#cluster, this.#clusterPair);
 
     const put = this.#put;
-    this.#fill(request, header, topic, queueId, sysFlag);
+    this.#fill(put, request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
     put.propertyTable = table;
     put.batch = false;
@@ -175,6 +198,8 @@ export class SendMessageProcessor {
     }
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
+    // The record has the bytes now. The answer below still reads the header, before anything else can use the memory.
+    if (result.wroteBytes > LONG_BODY_BYTES) request.keepBody().release();
     if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
     if (request.oneway) return;
     request.takeOver();
@@ -260,8 +285,12 @@ export class SendMessageProcessor {
       this.#sendInnerBatch(request, header, topic, queueId, sysFlag);
       return;
     }
+    if (request.bodyEnd - request.bodyStart > LONG_BATCH_BYTES) {
+      this.#sendLongBatch(request, header, topic, queueId, sysFlag);
+      return;
+    }
     const put = this.#put;
-    this.#fill(request, header, topic, queueId, sysFlag);
+    this.#fill(put, request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
     put.propertyTable = undefined;
     put.batch = true;
@@ -282,7 +311,7 @@ export class SendMessageProcessor {
     this.#writerOf(request.channel, put.waitStoreMsgOK).response(ResponseCode.SUCCESS, request.opaque, null, {
       MSG_REGION: config.regionId,
       TRACE_ON: config.traceOn,
-      msgId: result.batchOffsets.map((offset) => createOffsetMessageId(storeHost, offset)).join(','),
+      msgId: offsetMessageIds(storeHost, result.batchOffsets),
       queueId,
       queueOffset: result.queueOffset,
       transactionId,
@@ -325,6 +354,77 @@ export class SendMessageProcessor {
     };
     const uniqKey = properties.get(PropertyName.UNIQ_KEY)!;
     this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey });
+  }
+
+  /** A batch that would hold up everybody else is encoded between other work; what its sender sends behind it waits until it is put. */
+  #sendLongBatch(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    const put = new PutRequest();
+    this.#fill(put, request, header, topic, queueId, sysFlag);
+    put.topicBytes = topic.bytes;
+    put.queues = undefined;
+    const body = request.keepBody();
+    put.body = body.bytes;
+    put.bodyStart = 0;
+    put.bodyEnd = put.body.length;
+    put.flag = header.flag;
+    put.batch = true;
+    put.waitStoreMsgOK = this.#waits();
+    const transactionId = this.#table.get(this.#uniqKey);
+    const { channel, oneway } = request;
+    const responder = request.defer();
+    channel.holdInput();
+    this.#longBatches.add(this.#context.store.beginBatch(put), (batch, fault) => {
+      body.release();
+      this.#putLongBatch(batch, topic, fault, transactionId, oneway ? undefined : responder);
+      channel.resumeInput();
+    });
+  }
+
+  #putLongBatch(
+    batch: LongBatch,
+    topic: SendTopic,
+    fault: string | undefined,
+    transactionId: string | undefined,
+    responder: Responder | undefined,
+  ): void {
+    const { config, stats, store, storeHost, topics } = this.#context;
+    const common = { MSG_REGION: config.regionId, TRACE_ON: config.traceOn };
+    const { queueId, waitStoreMsgOK } = batch.request;
+    const result = new PutResult();
+    if (topic.version !== topics.version) this.#refresh(topic);
+    if (fault !== undefined || queueId >= topic.queueNums) {
+      batch.release();
+      const code = fault === undefined ? ResponseCode.TOPIC_NOT_EXIST : ResponseCode.SYSTEM_ERROR;
+      responder?.respond(
+        code,
+        fault ?? `topic[${topic.name}] was deleted or made smaller while the batch came`,
+        common,
+      );
+      return;
+    }
+    store.putBatch(batch, result);
+    if (result.status !== PutMessageStatus.PUT_OK) {
+      stats.putFailed++;
+      responder?.respond(ackCode(result.status).code, this.#remark(result.status, result.reason), common);
+      return;
+    }
+    stats.putMessages += result.messageCount;
+    stats.putBytes += result.wroteBytes;
+    if (responder === undefined) return;
+    store.whenDurable(result.wroteOffset + result.wroteBytes, waitStoreMsgOK, (status, reason) => {
+      const { code, stored } = ackCode(status);
+      if (!stored) {
+        responder.respond(code, this.#remark(status, reason), common);
+        return;
+      }
+      responder.respond(code, reason === '' ? null : reason, {
+        ...common,
+        msgId: offsetMessageIds(storeHost, result.batchOffsets),
+        queueId,
+        queueOffset: result.queueOffset,
+        transactionId,
+      });
+    });
   }
 
   /** What a send with something to rewrite takes: the message becomes an object, and the put goes the way of the broker's own messages. */
@@ -459,8 +559,14 @@ export class SendMessageProcessor {
   }
 
   /** Sets what single sends and batches share. */
-  #fill(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
-    const put = this.#put;
+  #fill(
+    put: PutRequest,
+    request: Request,
+    header: SendHeader,
+    topic: SendTopic,
+    queueId: number,
+    sysFlag: number,
+  ): void {
     put.topic = topic.name;
     put.topicBytes = this.#nameOf(header, topic);
     put.queues = topic.queues;

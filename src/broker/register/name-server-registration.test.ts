@@ -89,6 +89,8 @@ class FakeNameServer {
       sendOneway() {},
       send() {},
       drop() {},
+      holdInput() {},
+      resumeInput() {},
       request() {},
       invoke: (code, ext, body) =>
         new Promise((resolve, reject) => {

@@ -175,6 +175,13 @@ export const STORE_SETTINGS: SettingTable = {
       { min: 0.01, max: 1 },
     ),
     honoured(
+      'gantryDamagedRecord',
+      ['refuse', 'cut', 'skip'],
+      'refuse',
+      '',
+      'A damaged record that was durable: refuse the start, cut the log there as RocketMQ does, or skip it by a marked record in its place.',
+    ),
+    honoured(
       'gantryMaxDispatchBehindBytes',
       'long',
       268_435_456,

@@ -8,6 +8,7 @@
 
 import { peekI64, viewOf, writeI64 } from '../../common/index.ts';
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
+import type { DurableMark } from './durable-mark.ts';
 
 /** Bytes of the file. */
 export const CHECKPOINT_BYTES = 4096;
@@ -29,6 +30,9 @@ export class StoreCheckpoint {
   confirmPhyOffset = 0;
   /** Physical offset (record start) of the message that belongs to `logicsMsgTimestamp`; 0 means not known. */
   logicsPhysicalOffset = 0;
+
+  /** Our own mark, which is saved before each checkpoint that it belongs to. */
+  mark: DurableMark | undefined;
 
   readonly path: string;
   readonly #fs: FileSystem;
@@ -72,12 +76,30 @@ export class StoreCheckpoint {
     return new StoreCheckpoint(fs, path, page, stat === undefined);
   }
 
+  /** The six values, in the file's order. */
+  get values(): number[] {
+    return [
+      this.physicMsgTimestamp,
+      this.logicsMsgTimestamp,
+      this.indexMsgTimestamp,
+      this.masterFlushedOffset,
+      this.confirmPhyOffset,
+      this.logicsPhysicalOffset,
+    ];
+  }
+
+  /** Whether there was no file when it was loaded, and none has been written since. */
+  get isAbsent(): boolean {
+    return this.#fresh;
+  }
+
   /**
    * Writes the values that the fields have now. With `sync` they are durable on return; an asynchronous write that is on its way
    * must not be overtaken, so call this at start and stop only.
    * @throws GantryError IO or DISK_FULL.
    */
   flush(sync: boolean): void {
+    if (sync) this.mark?.saveSync(this.values);
     const file = this.#open();
     file.writeSync(this.#encode(), 0, CHECKPOINT_BYTES, 0);
     if (!sync) return;
@@ -103,6 +125,7 @@ export class StoreCheckpoint {
 
   /** Closes the file; what was not flushed is lost. */
   close(): void {
+    this.mark?.close();
     this.#file?.close();
     this.#file = undefined;
   }
@@ -122,19 +145,24 @@ export class StoreCheckpoint {
     } catch (error) {
       return finish(error as Parameters<Done>[0]);
     }
-    file.write(this.#encode(), 0, CHECKPOINT_BYTES, 0, (error) => {
-      if (error !== undefined) return finish(error);
-      file.sync((syncError) => {
-        if (syncError === undefined) {
-          try {
-            this.#nameIsDurable();
-          } catch (directoryError) {
-            return finish(directoryError as Parameters<Done>[0]);
+    const page = this.#encode();
+    const write = (): void =>
+      file.write(page, 0, CHECKPOINT_BYTES, 0, (error) => {
+        if (error !== undefined) return finish(error);
+        file.sync((syncError) => {
+          if (syncError === undefined) {
+            try {
+              this.#nameIsDurable();
+            } catch (directoryError) {
+              return finish(directoryError as Parameters<Done>[0]);
+            }
           }
-        }
-        finish(syncError);
+          finish(syncError);
+        });
       });
-    });
+    // A mark that cannot be saved does not fit this checkpoint, and is then ignored.
+    if (this.mark === undefined) write();
+    else this.mark.save(this.values, write);
   }
 
   #open(): FileHandle {

@@ -145,6 +145,35 @@ export class CommitLog {
     return this.#chunkFor(file, size);
   }
 
+  /** A buffer for at least `size` bytes of records that have no place yet, with old bytes in it; it ends in `adopt` or `giveBuffer`. */
+  takeBuffer(size: number): Uint8Array {
+    return size <= CHUNK_BYTES ? (this.#free.pop() ?? new Uint8Array(CHUNK_BYTES)) : this.#longBytes(size);
+  }
+
+  /** Takes back a buffer that is not used any more. */
+  giveBuffer(bytes: Uint8Array): void {
+    if (bytes.length === CHUNK_BYTES) {
+      if (this.#free.length < FREE_CHUNKS) this.#free.push(bytes);
+      return;
+    }
+    const kept = this.#freeLong.reduce((sum, other) => sum + other.length, 0);
+    if (kept + bytes.length <= FREE_LONG_BYTES) this.#freeLong.push(bytes);
+  }
+
+  /** Closes the active file if `size` bytes don't fit into it; answers where they go. Requires `fits(size)`. */
+  makeRoom(size: number): number {
+    const file = this.#active();
+    if (size + BLANK_BYTES > file.end - this.wrote) this.#fill(file);
+    return this.wrote;
+  }
+
+  /** Takes over `size` bytes of a buffer of `takeBuffer`, as they are, for the place that `makeRoom` gave; what follows goes behind them. */
+  adopt(bytes: Uint8Array, size: number): void {
+    const file = this.#active();
+    assert(size <= bytes.length && size + BLANK_BYTES <= file.end - this.wrote, 'bytes are adopted without room');
+    this.appended(this.#addChunk(file, bytes), size);
+  }
+
   /** Takes over `size` bytes that were written into the chunk of the last `reserve`. */
   appended(chunk: Chunk, size: number): void {
     chunk.used += size;
@@ -296,7 +325,7 @@ export class CommitLog {
       this.#chunks.shift();
       this.#chunkBytes -= chunk.bytes.length;
       if (this.#lastFound === chunk) this.#lastFound = undefined;
-      this.#keepFree(chunk.bytes);
+      this.giveBuffer(chunk.bytes);
     }
   }
 
@@ -376,7 +405,10 @@ export class CommitLog {
   }
 
   #chunkFor(file: SegmentFile, size: number): Chunk {
-    const bytes = size <= CHUNK_BYTES ? (this.#free.pop() ?? new Uint8Array(CHUNK_BYTES)) : this.#longBytes(size);
+    return this.#addChunk(file, this.takeBuffer(size));
+  }
+
+  #addChunk(file: SegmentFile, bytes: Uint8Array): Chunk {
     const view = new DataView(bytes.buffer);
     const chunk: Chunk = { start: this.wrote, used: 0, bytes, view, file };
     this.#chunks.push(chunk);
@@ -389,15 +421,6 @@ export class CommitLog {
     const at = this.#freeLong.findIndex((bytes) => bytes.length >= size);
     if (at >= 0) return this.#freeLong.splice(at, 1)[0]!;
     return new Uint8Array(Math.ceil(size / CHUNK_BYTES) * CHUNK_BYTES);
-  }
-
-  #keepFree(bytes: Uint8Array): void {
-    if (bytes.length === CHUNK_BYTES) {
-      if (this.#free.length < FREE_CHUNKS) this.#free.push(bytes);
-      return;
-    }
-    const kept = this.#freeLong.reduce((sum, other) => sum + other.length, 0);
-    if (kept + bytes.length <= FREE_LONG_BYTES) this.#freeLong.push(bytes);
   }
 
   /** The chunk whose next bytes are to be written; steps over the hole behind a filler. */

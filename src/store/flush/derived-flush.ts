@@ -227,7 +227,16 @@ export class DerivedFlush {
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
     const { logicsPhysicalOffset } = checkpoint;
     saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress });
-    checkpoint.flush(true);
+    // Behind a write that is under way.
+    await this.writeCheckpoint();
+  }
+
+  /** Makes the checkpoint durable as it is now, behind any write that is under way. @throws GantryError IO, DISK_FULL. */
+  async writeCheckpoint(): Promise<void> {
+    const { checkpoint } = this.#options;
+    await new Promise<void>((resolve, reject) =>
+      checkpoint.flushAsync((error) => (error === undefined ? resolve() : reject(error))),
+    );
   }
 
   #publish(time: number, offset: number): void {
@@ -239,7 +248,7 @@ export class DerivedFlush {
   /** Writes the checkpoint if it has changed. `vouched` is its logicsPhysicalOffset, once it is written. */
   #writeCheckpoint(vouched: number = this.#vouched): void {
     const { checkpoint, log } = this.#options;
-    const values = `${checkpoint.physicMsgTimestamp} ${checkpoint.indexMsgTimestamp} ${checkpoint.logicsPhysicalOffset}`;
+    const values = `${checkpoint.physicMsgTimestamp} ${checkpoint.indexMsgTimestamp} ${checkpoint.logicsPhysicalOffset} ${log.flushed}`;
     if (values === this.#written) return;
     this.#written = values;
     checkpoint.flushAsync((error) => {

@@ -5,7 +5,7 @@
 // buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
 // answer false, and the caller comes again.
 
-import { peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
 import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
@@ -42,7 +42,11 @@ export interface QueryResult {
   indexLastUpdatePhyoffset: number;
 }
 
+/** So many damaged records are told of one by one. */
+const MAX_WARNED = 1000;
+
 export interface MessageReaderOptions {
+  logger: Logger;
   log: CommitLog;
   kinds: QueueKinds;
   index: IndexService | undefined;
@@ -62,8 +66,13 @@ export class MessageReader {
   readonly #inMemoryBytes: number;
   readonly #units = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
   readonly #unitView = viewOf(this.#units);
+  readonly #logger: Logger;
+  readonly #record = new RecordView();
+  /** Physical offsets of damaged records that were told of. */
+  readonly #damaged = new Set<number>();
 
   constructor(options: MessageReaderOptions) {
+    this.#logger = options.logger;
     this.#log = options.log;
     this.#kinds = options.kinds;
     this.#queues = options.kinds.plain;
@@ -183,11 +192,12 @@ export class MessageReader {
   }
 
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
-    const { positions, sizes, count } = result;
+    const { positions, sizes } = result;
     let to = at;
     for (let i = 0; i < result.copied; i++) to += sizes[i]!;
     let i = result.copied;
-    while (i < count) {
+    let view: DataView | undefined;
+    while (i < result.count) {
       const position = positions[i]!;
       let length = sizes[i]!;
       const chunk = this.#log.chunkAt(position);
@@ -200,12 +210,17 @@ export class MessageReader {
           return false;
         }
         result.copiedPart = 0;
+        view ??= viewOf(target);
+        if (!this.#isWhole(target, view, to, length, position)) {
+          removeRecord(result, i);
+          continue;
+        }
         i++;
       } else {
         // Neighbours in the log leave in one copy.
         let j = i + 1;
         while (
-          j < count &&
+          j < result.count &&
           positions[j] === position + length &&
           position + length + sizes[j]! <= chunk.start + chunk.used
         ) {
@@ -218,7 +233,31 @@ export class MessageReader {
       }
       to += length;
     }
+    if (result.count === 0) result.status = GetMessageStatus.MESSAGE_WAS_REMOVING;
     return true;
+  }
+
+  /**
+   * Whether the bytes that came from disk are the record that a unit names: a damaged one concerns itself alone, and is not handed out
+   * with others, which a client would drop behind it. RocketMQ: hands out what lies there.
+   */
+  #isWhole(bytes: Uint8Array, view: DataView, at: number, size: number, offset: number): boolean {
+    const record = this.#record;
+    const outcome = readRecord(bytes, view, at, at + size, Verify.BODY_CRC, record);
+    if (outcome === RecordOutcome.RECORD && record.totalSize === size && record.physicalOffset === offset) return true;
+    this.#tellDamage(
+      offset,
+      outcome === RecordOutcome.BAD ? record.reason : 'what lies there is not the record that its queue names',
+    );
+    return false;
+  }
+
+  #tellDamage(offset: number, reason: string): void {
+    if (this.#damaged.size >= MAX_WARNED || this.#damaged.has(offset)) return;
+    this.#damaged.add(offset);
+    this.#logger.warn(
+      `the record at offset ${offset} of the log is damaged (${reason}) and cannot be read; those around it are served. A restart looks at it`,
+    );
   }
 
   async recordAt(offset: number): Promise<Uint8Array | undefined> {
@@ -231,8 +270,10 @@ export class MessageReader {
     const bytes = await this.#bytes(offset, size);
     if (bytes === undefined) return undefined;
     const record = new RecordView();
-    const outcome = readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.STRUCTURE, record);
-    return outcome === RecordOutcome.RECORD && record.physicalOffset === offset ? bytes : undefined;
+    const outcome = readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.BODY_CRC, record);
+    if (outcome === RecordOutcome.RECORD && record.physicalOffset === offset) return bytes;
+    this.#tellDamage(offset, record.reason);
+    return undefined;
   }
 
   /** Bytes of the log; undefined if the range is not whole in what is committed and in one file. */
@@ -330,4 +371,12 @@ function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType):
   const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
   if (type === 'T') return properties.get('TAGS') === key;
   return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
+}
+
+/** Takes one record out of those chosen. */
+function removeRecord(result: GetResult, index: number): void {
+  result.totalBytes -= result.sizes[index]!;
+  result.count--;
+  result.positions.copyWithin(index, index + 1, result.count + 1);
+  result.sizes.copyWithin(index, index + 1, result.count + 1);
 }

@@ -17,14 +17,18 @@ interface Saved {
   ends: Record<string, number>;
 }
 
+const QUEUE_FOLDERS = ['consumequeue', 'batchconsumequeue', 'consumequeue_ext'];
+
 export class DeletedTopics {
   readonly #fs: FileSystem;
+  readonly #root: string;
   readonly #path: string;
   #ends: Map<string, number>;
 
-  private constructor(fs: FileSystem, path: string, ends: Map<string, number>) {
+  private constructor(fs: FileSystem, root: string, ends: Map<string, number>) {
     this.#fs = fs;
-    this.#path = path;
+    this.#root = root;
+    this.#path = `${root}/gantry/deleted-topics.json`;
     this.#ends = ends;
   }
 
@@ -35,10 +39,10 @@ export class DeletedTopics {
       const bytes = readWhole(fs, candidate);
       if (bytes === undefined) continue;
       const ends = parse(bytes);
-      if (ends !== undefined) return new DeletedTopics(fs, path, ends);
+      if (ends !== undefined) return new DeletedTopics(fs, root, ends);
       logger.warn(`${candidate} cannot be read; messages of topics that were deleted may appear again`);
     }
-    return new DeletedTopics(fs, path, new Map());
+    return new DeletedTopics(fs, root, new Map());
   }
 
   /** Physical offset below which records of `topic` are of an earlier life; 0 if it was never deleted. */
@@ -69,8 +73,17 @@ export class DeletedTopics {
 
   /** The log was cut: what will be appended from `logEnd` on is of the present life. @throws GantryError IO, DISK_FULL. */
   lowerTo(logEnd: number): void {
-    if (![...this.#ends.values()].some((end) => end > logEnd)) return;
+    const lowered = [...this.#ends].filter(([, end]) => end > logEnd);
+    if (lowered.length === 0) return;
+    // Once the end is lower nothing tells files of the earlier life by their units any more: their removal is made durable first.
+    for (const kind of QUEUE_FOLDERS) {
+      for (const topic of ['', ...lowered.map(([name]) => name)]) this.#syncFolder(`${this.#root}/${kind}/${topic}`);
+    }
     this.#save(new Map([...this.#ends].map(([topic, end]) => [topic, Math.min(end, logEnd)])));
+  }
+
+  #syncFolder(path: string): void {
+    if (this.#fs.stat(path)?.isDirectory === true) this.#fs.syncDirectory(path);
   }
 
   #save(ends: Map<string, number>): void {

@@ -42,6 +42,8 @@ export class QueueEnds {
   readonly #look: number;
   readonly #step = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
   readonly #view = new DataView(this.#step.buffer, this.#step.byteOffset);
+  /** Queues with bytes behind their ends, for `cut`. */
+  readonly #dirty: ConsumeQueue[] = [];
 
   constructor(store: ConsumeQueueStore, { clean, bounds, count, mostLookedAt, nothingLost }: QueueEndsOptions) {
     this.#store = store;
@@ -54,7 +56,7 @@ export class QueueEnds {
   /**
    * Sets a queue's end from its files: the first unit that is none ends it. Where a bound says how far the units were durable, looks
    * at the newest ones below it and at all behind it; otherwise, or if they are not there, at the last file, and after an unclean
-   * stop at the last three, since pages reach a disk out of order. What lies behind the end is cut, so that it cannot come back.
+   * stop at the last three, since pages reach a disk out of order. Changes nothing on disk; `cut` does.
    *
    * With very many queues nothing is read where a bound can be believed. Units behind the bound belong to records that are
    * dispatched again.
@@ -85,6 +87,11 @@ export class QueueEnds {
     queue.minOffset = first;
     const from = Math.max(doubtful, first, bound - this.#look);
     if (bound <= from || bound > limit || !this.#scan(queue, first, from, bound)) this.#scan(queue, first, doubtful, 0);
+  }
+
+  /** Cuts what was found behind the ends, so that it cannot come back. */
+  cut(): void {
+    for (const queue of this.#dirty.splice(0)) this.#store.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
   }
 
   /** Scans from `from` on; false, with nothing done, if the queue turns out to end below `bound`. */
@@ -119,9 +126,7 @@ export class QueueEnds {
     if (physicalEnd < 0) physicalEnd = lastPhysicalEnd(store, queue, end);
     if (end > first && from > first && store.readUnitsSync(queue, first, 1, step) === 1)
       queue.minPhysicalOffset = placeOf(view);
-    if (dirty || queue.files.length > Math.floor((end - first) / store.unitsPerFile) + 1) {
-      store.cut(queue, end, physicalEnd);
-    }
+    if (dirty || queue.files.length > Math.floor((end - first) / store.unitsPerFile) + 1) this.#dirty.push(queue);
     queue.resetTo(end, physicalEnd);
     return true;
   }

@@ -17,6 +17,7 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import type { DamageCheck } from './damage.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
 import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
@@ -46,6 +47,7 @@ export interface RecoverInput {
   bounds: QueueBounds;
   index: IndexService | undefined;
   dispatcher: Dispatcher;
+  damage: DamageCheck;
   /** Whether the last run ended with a clean stop (no `abort`). */
   clean: boolean;
   /** Monotonic time at which loading began, and how long it took to find the queues' ends and to open the index. */
@@ -65,12 +67,15 @@ interface Start {
   reason: string;
 }
 
-export async function recover(input: RecoverInput): Promise<RecoveryReport> {
-  const { fs, clock, logger, files, kinds, index, dispatcher, clean } = input;
+export async function recover(given: RecoverInput): Promise<RecoveryReport> {
+  const { fs, clock, logger, files, kinds, index, dispatcher, damage } = given;
   const queues = kinds.plain;
-  if (files.length === 0) return recoverEmpty(input);
+  if (files.length === 0) return recoverEmpty(given);
 
-  let start = chooseStart(input);
+  let start = await lookForDamage(given, chooseStart(given, logger));
+  // Where records were replaced, what was derived from the old ones goes.
+  const clean = given.clean && damage.mendedFrom === Number.POSITIVE_INFINITY;
+  const input = { ...given, clean };
   const report = emptyReport(clean);
   const durable = clean ? undefined : new LogSyncs(files, start.first);
   const scanStarted = clock.monotonic();
@@ -81,6 +86,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
     const reason = `${gap.topic} queue ${gap.queueId} lacks units`;
     for (const queue of kinds.all()) queue.rebuilt = false;
     start = { dispatchFrom: files[0]!.base, scanFrom: files[0]!.base, first: 0, reason };
+    start = await lookForDamage(input, start);
     durable?.also(0);
     ({ scan } = await scanFrom(input, start, report));
   }
@@ -94,6 +100,7 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   report.records = scan.records;
   report.reason = start.reason;
   report.damage = scan.damage;
+  report.skipped = damage.skipped;
   report.lastRecord = scan.lastRecord;
   report.phases = {
     queues: input.queuesMs,
@@ -109,6 +116,13 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
       logger.warn(
         `${place.path}: byte ${scan.end - place.base} (offset ${scan.end}): ${scan.damage}; the log is cut there`,
       );
+    }
+    if (scan.end < damage.tornFrom) {
+      logger.error(
+        `the log was durable up to ${damage.tornFrom} and ends at ${scan.end} now: what was between is lost`,
+      );
+      input.checkpoint.mark?.lower(scan.end);
+      input.checkpoint.flush(true);
     }
     report.aside = keepAside(fs, clock, logger, files, scan.end, `${input.root}/gantry/cut`);
     await durable?.ended();
@@ -151,19 +165,31 @@ export async function recover(input: RecoverInput): Promise<RecoveryReport> {
   return report;
 }
 
+/** Looks at what is going to be scanned and was not looked at before; records that were replaced are derived again. */
+async function lookForDamage({ files, index, damage }: RecoverInput, start: Start): Promise<Start> {
+  damage.look(start.scanFrom);
+  await index?.truncateTo(damage.mendedFrom);
+  damage.end();
+  const from = damage.mendedFrom;
+  if (from >= start.dispatchFrom) return start;
+  const file = segmentAt(files, from) ?? files[0]!;
+  return {
+    dispatchFrom: from,
+    scanFrom: file.base,
+    first: files.indexOf(file),
+    reason: 'damaged records were replaced',
+  };
+}
+
 /** One pass over the log; `gap` is a queue that turned out to lack units of records before it. */
 async function scanFrom(
   input: RecoverInput,
   start: Start,
   report: RecoveryReport,
 ): Promise<{ scan: ScanResult; gap: AnyQueue | undefined }> {
-  const { clock, logger, config, files, kinds, index, dispatcher, clean } = input;
+  const { clock, logger, config, files, kinds, index, dispatcher, damage, clean } = input;
   const queues = kinds.plain;
-  const verify = !config.checkCRCOnRecover
-    ? Verify.STRUCTURE
-    : config.forceVerifyPropCRC
-      ? Verify.PROPERTY_CRC
-      : Verify.BODY_CRC;
+  const verify = verifyLevel(config);
   const indexFrom = index?.durableOffset ?? 0;
   const { dispatchFrom } = start;
   const total = files.at(-1)!.end - start.scanFrom;
@@ -190,6 +216,8 @@ async function scanFrom(
     from: start.scanFrom,
     verify,
     tornTail: !clean,
+    tornFrom: damage.tornFrom,
+    checkedTo: damage.checked.from <= start.scanFrom ? damage.checked.to : 0,
     visit: (bytes, record) => {
       if (record.physicalOffset < dispatchFrom) return dispatcher.skipRecord(record);
       dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom);
@@ -269,14 +297,31 @@ async function recoverEmpty(input: RecoverInput): Promise<RecoveryReport> {
   await index?.destroy();
   input.deleted.lowerTo(0);
   takeBackClaims(input, 0);
+  if (input.damage.tornFrom > 0) {
+    input.checkpoint.mark?.lower(0);
+    input.checkpoint.flush(true);
+  }
   const report = emptyReport(input.clean);
   report.reason = 'the log is empty';
   report.tookMs = clock.monotonic() - input.started;
   return report;
 }
 
-/** The position from which everything derived is fed again, and where to begin to look. */
-function chooseStart(input: RecoverInput): Start {
+/** How closely recovery looks at records. */
+export function verifyLevel(config: MessageStoreConfig): Verify {
+  if (!config.checkCRCOnRecover) return Verify.STRUCTURE;
+  return config.forceVerifyPropCRC ? Verify.PROPERTY_CRC : Verify.BODY_CRC;
+}
+
+/** The position from which everything derived is fed again, and where to begin to look; without an index, as far as the queues need it. */
+export function chooseStart(
+  input: Pick<RecoverInput, 'files' | 'kinds' | 'checkpoint' | 'bounds' | 'clean' | 'config'> & {
+    index?: IndexService | undefined;
+    /** undefined: the ends of the other kinds of queues are not known yet, and they don't count. */
+    lost?: RecoverInput['lost'];
+  },
+  logger: Logger,
+): Start {
   const { files, kinds, checkpoint, index, bounds, clean, config } = input;
   const minimum = files[0]!.base;
   // Dispatch goes in log order: no queue has a unit beyond the highest end, whatever a checkpoint claims.
@@ -304,9 +349,10 @@ function chooseStart(input: RecoverInput): Start {
   for (const [topic, ofTopic] of bounds.queues) {
     for (const [queueId, { bound }] of ofTopic) {
       const queue = kinds.find(topic, queueId);
+      if (input.lost === undefined && queue !== undefined && !(queue instanceof ConsumeQueue)) continue;
       const found = queue?.maxOffset ?? 0;
       if (found >= bound) continue;
-      input.logger.warn(
+      logger.warn(
         `${topic} queue ${queueId} ends at ${found}, but had ${bound} durable units: it is built again from the log`,
       );
       const lostFrom = Math.max(minimum, queue?.maxPhysicalEnd ?? minimum);
@@ -314,7 +360,7 @@ function chooseStart(input: RecoverInput): Start {
       offset = Math.min(offset, lostFrom);
     }
   }
-  for (const { queue, position } of input.lost) {
+  for (const { queue, position } of input.lost ?? []) {
     lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }
   if (index !== undefined) lower(Math.max(minimum, index.durableOffset), 'the index ends here');

@@ -20,6 +20,8 @@ export interface RecoveryReport {
   /** What was wrong at the end of the log, and where its bytes are now. */
   damage: string | undefined;
   aside: Aside | undefined;
+  /** Damaged bytes that were replaced, and by how many records (gantryDamagedRecord=skip). */
+  skipped: ReadonlyArray<{ offset: number; bytes: number; records: number }>;
   /** Start of the last sound record, -1 if there is none. */
   lastRecord: number;
   /** Milliseconds, from the first look at the files on, and what took them. */
@@ -40,6 +42,7 @@ export function emptyReport(clean: boolean): RecoveryReport {
     reason: '',
     damage: undefined,
     aside: undefined,
+    skipped: [],
     lastRecord: -1,
     tookMs: 0,
     phases: { queues: 0, index: 0, scan: 0, sync: 0, cut: 0 },
@@ -50,6 +53,7 @@ export function emptyReport(clean: boolean): RecoveryReport {
 export function describeRecovery(report: RecoveryReport): string {
   const { phases } = report;
   const cut = report.aside === undefined ? 'nothing was cut' : `${report.aside.bytes} bytes were cut`;
+  const skipped = report.skipped.length === 0 ? '' : `${report.skipped.length} damaged places were skipped, `;
   const rebuilt =
     report.dispatched === 0
       ? 'nothing was missing in the queues and the index'
@@ -60,7 +64,7 @@ export function describeRecovery(report: RecoveryReport): string {
   return (
     `the store was opened after ${report.clean ? 'a clean stop' : 'an unclean stop'} in ${Math.round(report.tookMs)} ms ` +
     `(${times.join(', ')}): scanned ${megabytes(report.scannedBytes)} from offset ${report.scannedFrom} on, since ${report.reason}; ` +
-    `${report.records} sound records up to ${report.end}, ${cut}, ${rebuilt}`
+    `${report.records} sound records up to ${report.end}, ${cut}, ${skipped}${rebuilt}`
   );
 }
 

@@ -36,6 +36,10 @@ export interface ScanOptions {
    * RocketMQ: keeps it, without its keys and tag.
    */
   tornTail: boolean;
+  /** Below this no record can be torn: it was synced. */
+  tornFrom?: number;
+  /** Bodies below this have been checked. */
+  checkedTo?: number;
   /** Gets each sound record, in order. View and bytes are used again: it keeps nothing. */
   visit: (bytes: Uint8Array, record: RecordView) => void;
   /** Told after each window how many bytes were read so far; the scan goes on when the promise is fulfilled. */
@@ -113,7 +117,7 @@ class LogScan {
 
   /** Visits the records of the window, as far as they are whole. */
   #lookAtWindow(): Pause {
-    const { verify, visit } = this.#options;
+    const { verify, visit, checkedTo = 0 } = this.#options;
     const { base } = this.#file;
     const window = this.#window;
     const view = this.#view;
@@ -123,8 +127,9 @@ class LogScan {
     let at = this.#at;
     for (;;) {
       const record = this.#record;
-      const outcome = readRecord(window, view, at, have, verify, record);
       const position = origin + at;
+      const closely = base + position < checkedTo ? Verify.STRUCTURE : verify;
+      const outcome = readRecord(window, view, at, have, closely, record);
       if (outcome === RecordOutcome.RECORD && record.physicalOffset === base + position) {
         const before = this.#pending;
         if (this.#isPending) {
@@ -148,11 +153,11 @@ class LogScan {
 
   /** Visits the record that waits, or gives it up if it was written in part. */
   #settlePending(): boolean {
-    const { tornTail, files, verify, visit } = this.#options;
+    const { tornTail, tornFrom = 0, files, verify, visit } = this.#options;
     const record = this.#pending;
     const result = this.#result;
     this.#isPending = false;
-    if (tornTail && holdsZero(this.#window, record)) {
+    if (tornTail && record.physicalOffset >= tornFrom && holdsZero(this.#window, record)) {
       const start = this.#at - record.totalSize;
       const sound =
         propertyCrcHolds(this.#window, this.#view, start, this.#have) ||
