@@ -1,7 +1,7 @@
 // Loads and recovers everything that a store is made of. What can refuse the start comes before the first change.
 
 import { totalmem } from 'node:os';
-import { type Clock, type Logger, silentLogger, systemClock } from '../common/index.ts';
+import { type Clock, GantryError, type Logger, silentLogger, systemClock } from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { DurableMark, StoreCheckpoint } from './checkpoint/index.ts';
 import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
@@ -210,9 +210,15 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   });
   const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {
     if (index !== undefined || fs.list(`${root}/index`).length === 0) return;
-    const idle = openIndex(lastExitClean);
-    await idle.truncateTo(offset);
-    await idle.close();
+    try {
+      const idle = openIndex(lastExitClean);
+      await idle.truncateTo(offset);
+      await idle.close();
+    } catch (error) {
+      // With these settings it could not be turned on either.
+      if (!(error instanceof GantryError && error.code === 'STORE_FILE_SIZE')) throw error;
+      logger.warn(`${error.message}; the index is turned off and stays as it is`);
+    }
   };
   await cutIdleIndex(report.end, clean);
   if (report.lastRecord >= 0) checkpoint.confirmPhyOffset = report.lastRecord;

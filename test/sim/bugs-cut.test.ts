@@ -250,6 +250,19 @@ describe('a file that fails', () => {
     assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 10);
   });
 
+  it('a flush that failed forgets no queue', async () => {
+    const small = await SmallStore.create();
+    await small.send({ topic: 'T' });
+    const late = await small.send({ topic: 'U' });
+    // Nothing of U waits to be written any more, but it stands in the list of queues that have something.
+    await cutAt(small, late);
+    small.fs.fail({ operation: 'write', path: 'consumequeue/T' });
+    await flushDerived(small);
+    await small.send({ topic: 'U' });
+    await small.stop();
+    assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/U/0`).length, 1);
+  });
+
   it('an index that was turned off at a crash is not trusted by the life after the next', async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const small = await SmallStore.create({}, seed);

@@ -184,18 +184,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'store/consume-queue/consume-queue-store.js',
-        find: 'this.#fs.syncDirectory(folder);',
-        replace: '{}',
-      },
-    ],
-  },
-  {
-    name: "forget the directory's fsync: of files that a killed process made",
-    changes: [
-      {
-        file: 'store/consume-queue/consume-queue-store.js',
-        find: 'if (queue.namesInDoubt)',
-        replace: 'if (false)',
+        find: 'this.#fs.syncDirectoryLater(folder, (error) => {',
+        replace: '((done) => this.#options.clock.soon(() => done(undefined)))((error) => {',
       },
     ],
   },

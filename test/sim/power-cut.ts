@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
-import { type Hold, type InjectedFault, readWhole, saveDurably } from '../../src/io/index.ts';
+import { type Hold, type InjectedFault, readWhole } from '../../src/io/index.ts';
 import {
   type DamagedRecordPolicy,
   GetMessageStatus,
@@ -31,6 +31,7 @@ import { damageDerived, removeTree } from './damage.ts';
 import { LOG_FILE_BYTES, openStore, type Pull, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
+import { PlainOffsets } from './plain-offsets.ts';
 import { checkProgress } from './progress.ts';
 import { Readers } from './readers.ts';
 import { checkRefusal, contents, durableMark, invert, type Rot, rot } from './rot.ts';
@@ -99,8 +100,6 @@ export interface HistoryReport {
   tornTopics: number;
 }
 
-const OFFSETS = `${ROOT}/config/consumerOffset.json`;
-
 /** Refusals that a put may get while the disk is slow, full or failed; then nothing was appended. */
 const REFUSALS: ReadonlySet<PutMessageStatus> = new Set<PutMessageStatus>([
   PutMessageStatus.OS_PAGE_CACHE_BUSY,
@@ -145,6 +144,7 @@ class History {
   readonly #settings: SettingsDraw | undefined;
   readonly #tables: Tables | undefined;
   readonly #readers: Readers;
+  readonly #plainOffsets: PlainOffsets;
   /** All messages of the history have one size. */
   readonly #uniform: boolean;
   /** Asks for the removal of old files alone, so that all else stays as the seed has it. */
@@ -170,10 +170,6 @@ class History {
   #gantryFailed = false;
   /** A sync has failed in this life: what the page cache holds is not what the disk holds, so only a power cut may follow. */
   #syncFailed = false;
-  /** Consumer offsets: the state saved last, and the one whose save was under way. */
-  #saved = '';
-  #saving = '';
-  #saves = 0;
   #hold: Hold | undefined;
 
   constructor(seed: number, options: HistoryOptions) {
@@ -194,6 +190,7 @@ class History {
     this.#segments = options.segments ?? 'buffered';
     this.#usualFlush = options.flushDiskType ?? drawn;
     this.#readers = new Readers(this.#world);
+    this.#plainOffsets = new PlainOffsets(this.#world);
     const extra = this.#extra;
     this.#uniform = extra?.int(4) === 0;
     if (extra === undefined) return;
@@ -294,6 +291,11 @@ class History {
   #damage(): void {
     const extra = this.#extra;
     if (extra === undefined || extra.int(4) > 0) return;
+    if (extra.int(6) === 0) {
+      const table = this.#tables?.damage();
+      if (table !== undefined) this.#trace(`damage: ${table}`);
+      return;
+    }
     const damage = damageDerived(this.#world.fs, extra);
     if (damage === undefined) return;
     this.#trace(`damage: ${damage.what}`);
@@ -367,7 +369,7 @@ class History {
     this.#trace(
       `started: ${this.#model.log.length} messages to ${this.#model.end}, ${this.#model.cut - cutBefore} cut`,
     );
-    if (this.#tables === undefined) this.#checkSavedOffsets();
+    if (this.#tables === undefined) this.#plainOffsets.check();
     else this.#tables.load(this.#logger, this.#ending);
   }
 
@@ -482,7 +484,7 @@ class History {
     else if (choice < 16) await world.soon();
     else if (choice === 16) await world.advance(world.random.int(20) === 0 ? 61_000 : world.random.int(600));
     else if (choice === 17) await this.#read();
-    else if (choice === 18 && this.#tables === undefined) this.#saveOffsets();
+    else if (choice === 18 && this.#tables === undefined) this.#plainOffsets.save();
     else if (choice === 18) this.#tables!.save();
     else await world.advance(1 + world.random.int(5));
     world.checkPower();
@@ -732,26 +734,6 @@ class History {
       if (answer !== PutMessageStatus.PUT_OK) await this.#world.until(() => clock.now() >= later, 'time passes');
     }
     this.report.refills++;
-  }
-
-  #saveOffsets(): void {
-    this.#saves++;
-    this.#saving = JSON.stringify({ save: this.#saves, pad: 'x'.repeat(this.#world.random.int(1000)) });
-    try {
-      saveDurably(this.#world.fs, OFFSETS, this.#saving);
-      this.#saved = this.#saving;
-    } catch (error) {
-      // A full disk: the save has failed and the state before it is still there.
-      if (!this.#world.fs.isDown && !(error instanceof GantryError && error.code === 'DISK_FULL')) throw error;
-    }
-  }
-
-  #checkSavedOffsets(): void {
-    const bytes = readWhole(this.#world.fs, OFFSETS) ?? readWhole(this.#world.fs, `${OFFSETS}.bak`);
-    const found = bytes === undefined ? '' : Buffer.from(bytes).toString();
-    assert.ok(found === this.#saved || found === this.#saving, 'the offsets saved last, or those being saved');
-    this.#saved = found;
-    this.#saving = found;
   }
 }
 

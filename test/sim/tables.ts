@@ -10,6 +10,8 @@ import { ConsumerOffsetManager } from '../../src/broker/offset/consumer-offset-m
 import { TopicConfig } from '../../src/broker/topic/topic-config.ts';
 import { TopicConfigManager } from '../../src/broker/topic/topic-config-manager.ts';
 import { GantryError, type Logger, type Random } from '../../src/common/index.ts';
+import { readWhole, writeWhole } from '../../src/io/index.ts';
+import { parseJson } from '../../src/remoting/index.ts';
 import { ROOT } from './engine.ts';
 import type { Ending } from './settings.ts';
 import type { World } from './world.ts';
@@ -19,6 +21,16 @@ const TOPIC = 'Simulated';
 const TOPICS = 5;
 /** Entries of the offset table in state n: now more, now fewer. */
 const offsetsIn = (state: number): number => 1 + ((state * 37) % 100);
+
+/** The state in the bytes of either table, 0 if it holds nothing of ours. */
+function stateIn(bytes: Uint8Array): number {
+  const { offsetTable, topicConfigTable } = parseJson(Buffer.from(bytes).toString()) as {
+    offsetTable?: Record<string, Record<string, number>>;
+    topicConfigTable?: Record<string, { writeQueueNums: number }>;
+  };
+  const topic = topicConfigTable?.[`${TOPIC}-0`]?.writeQueueNums;
+  return topic ?? Object.values(offsetTable?.[`${TOPIC}@${GROUP}`] ?? {})[0] ?? 0;
+}
 
 /** One table and what the disk may hold of it. */
 interface Table {
@@ -97,6 +109,27 @@ export class Tables {
       const others = ending === 'power' ? [] : [saved, ...begun].filter((other) => other !== state);
       return { ...table, saved: state, begun: others, slicing: false };
     });
+  }
+
+  /** Between two lives: one table's file is deleted, cut or full of zeros. Its `.bak` must then be read; without one, nothing is done. */
+  damage(): string | undefined {
+    const { fs } = this.#world;
+    const random = this.#random;
+    const table = this.#tables[random.int(this.#tables.length || 1)];
+    if (table === undefined) return undefined;
+    const { path } = table.manager;
+    const [main, backup] = [readWhole(fs, path), readWhole(fs, `${path}.bak`)];
+    if (main === undefined || backup === undefined) return undefined;
+    const kind = random.int(3);
+    if (kind === 0) fs.remove(path);
+    else {
+      const length = random.int(main.length);
+      writeWhole(fs, path, kind === 1 ? main.subarray(0, length) : new Uint8Array(length), true);
+    }
+    fs.syncDirectory(`${ROOT}/config`);
+    table.saved = stateIn(backup);
+    table.begun = [];
+    return `${path} ${['removed', 'cut', 'zeroed'][kind]}`;
   }
 
   /** Saves one table in a new state; in slices it may take until some steps later. */

@@ -173,10 +173,8 @@ export class ConsumeQueueStore {
         }
       } catch (error) {
         for (const queue of queues.slice(at)) {
-          if (queue.waiting > 0 && !this.#waiting.includes(queue)) {
-            queue.listed = true;
-            this.#waiting.push(queue);
-          }
+          queue.listed = queue.waiting > 0;
+          if (queue.listed && !this.#waiting.includes(queue)) this.#waiting.push(queue);
         }
         return done(error as GantryError);
       }

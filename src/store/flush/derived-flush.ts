@@ -213,7 +213,10 @@ export class DerivedFlush {
     return () => this.#notFlushing();
   }
 
-  /** The log now ends at `end`: what is appended from there on is not durable because the bytes before were. @throws GantryError IO, DISK_FULL. */
+  /**
+   * The log will end at `end`: what is appended from there on is not durable because the bytes before were. To be called while flushes pause,
+   * before anything is cut. @throws GantryError IO, DISK_FULL.
+   */
   async logCutTo(end: number): Promise<void> {
     const { fs, root, checkpoint } = this.#options;
     this.#cuts++;
