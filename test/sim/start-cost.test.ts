@@ -157,7 +157,7 @@ describe('after a kill', () => {
 
   it('enableAcceleratedRecovery needs a store that this broker left: otherwise the file is scanned from its start', async () => {
     const small = await SmallStore.create({ enableAcceleratedRecovery: true });
-    await small.sendMany(30, () => ({ body: 'x'.repeat(200) }));
+    await small.sendMany(30, (n) => ({ body: 'x'.repeat(200), keys: `k${n}` }));
     await flushed(small);
     small.kill();
     small.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
