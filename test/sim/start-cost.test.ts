@@ -268,6 +268,25 @@ describe('a cut below what the checkpoint vouches for', () => {
     await small.expectQueue(0, 10);
   });
 
+  it('a queue that was cut while a flush failed is flushed with its next message', async () => {
+    const small = await SmallStore.create();
+    await small.send({ queueId: 1 });
+    const cut = await small.send({ queueId: 0 });
+    assert.equal(await small.world.settle(small.store.truncateTo(cut.wroteOffset), 'the log is cut'), true);
+    small.fs.fail({ operation: 'write', path: '/consumequeue/T/1', code: 'DISK_FULL' });
+    let failed = false;
+    small.store.flushDerived((error) => {
+      failed = error !== undefined;
+    });
+    await small.world.until(() => failed, 'a flush fails');
+    await small.send({ queueId: 0 });
+    await flushed(small);
+    small.powerCut();
+    await small.start();
+    await small.expectQueue(0, 1, 'T', 0);
+    assert.equal(small.store.recovery.dispatched, 1, 'all but what the checkpoint names was durable');
+  });
+
   it('does so at a start, too', async () => {
     const small = await SmallStore.create();
     const sent = await small.sendMany(10);

@@ -171,10 +171,9 @@ export class ConsumeQueueStore {
         }
       } catch (error) {
         for (const queue of queues.slice(at)) {
-          if (queue.waiting > 0 && !this.#waiting.includes(queue)) {
-            queue.listed = true;
-            this.#waiting.push(queue);
-          }
+          // One that was cut meanwhile has nothing to write, and is listed again with its next unit.
+          queue.listed = queue.waiting > 0;
+          if (queue.listed && !this.#waiting.includes(queue)) this.#waiting.push(queue);
         }
         return done(error as GantryError);
       }
