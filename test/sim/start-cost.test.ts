@@ -280,6 +280,7 @@ describe('a cut below what the checkpoint vouches for', () => {
     });
     await small.world.until(() => failed, 'a flush fails');
     await small.send({ queueId: 0 });
+    await small.send({ queueId: 1 });
     await flushed(small);
     small.powerCut();
     await small.start();
