@@ -157,7 +157,7 @@ describe('after a kill', () => {
 
   it('enableAcceleratedRecovery needs a store that this broker left: otherwise the file is scanned from its start', async () => {
     const small = await SmallStore.create({ enableAcceleratedRecovery: true });
-    await small.sendMany(30, () => ({ body: 'x'.repeat(200) }));
+    await small.sendMany(30, (n) => ({ body: 'x'.repeat(200), keys: `k${n}` }));
     await flushed(small);
     small.kill();
     small.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
@@ -266,6 +266,26 @@ describe('a cut below what the checkpoint vouches for', () => {
     small.powerCut();
     await small.start();
     await small.expectQueue(0, 10);
+  });
+
+  it('a queue that was cut while a flush failed is flushed with its next message', async () => {
+    const small = await SmallStore.create();
+    await small.send({ queueId: 1 });
+    const cut = await small.send({ queueId: 0 });
+    assert.equal(await small.world.settle(small.store.truncateTo(cut.wroteOffset), 'the log is cut'), true);
+    small.fs.fail({ operation: 'write', path: '/consumequeue/T/1', code: 'DISK_FULL' });
+    let failed = false;
+    small.store.flushDerived((error) => {
+      failed = error !== undefined;
+    });
+    await small.world.until(() => failed, 'a flush fails');
+    await small.send({ queueId: 0 });
+    await small.send({ queueId: 1 });
+    await flushed(small);
+    small.powerCut();
+    await small.start();
+    await small.expectQueue(0, 1, 'T', 0);
+    assert.equal(small.store.recovery.dispatched, 1, 'all but what the checkpoint names was durable');
   });
 
   it('does so at a start, too', async () => {
