@@ -173,10 +173,7 @@ export class ConsumeQueueStore {
         }
       } catch (error) {
         for (const queue of queues.slice(at)) {
-<<<<<<< HEAD
-=======
           // One that was cut meanwhile has nothing to write, and is listed again with its next unit.
->>>>>>> w3
           queue.listed = queue.waiting > 0;
           if (queue.listed && !this.#waiting.includes(queue)) this.#waiting.push(queue);
         }
