@@ -2,16 +2,9 @@
 // start; everything that can wait for a disk has a callback form that runs in libuv's pool.
 
 import * as fs from 'node:fs';
-import { GantryError } from '../common/index.ts';
 import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
-
-function ioError(error: unknown, action: string, path: string): GantryError {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new GantryError('DISK_FULL', `no space left while trying to ${action} ${path}`, { cause: error });
-  }
-  return new GantryError('IO', `cannot ${action} ${path}: ${code ?? String(error)}`, { cause: error });
-}
+import { ioError } from './io-error.ts';
+import { NodeSyncLane } from './node-sync-lane.ts';
 
 class NodeFileHandle implements FileHandle {
   readonly path: string;
@@ -204,6 +197,10 @@ export const nodeFileSystem: FileSystem = {
     } catch {
       return undefined;
     }
+  },
+
+  openSyncLane(logger) {
+    return new NodeSyncLane(logger);
   },
 
   usedFraction(path) {

@@ -16,7 +16,7 @@ import {
   queueOffset,
   SeldomWarning,
 } from '../common/index.ts';
-import type { FileSystem } from '../io/index.ts';
+import type { FileSystem, SyncLane } from '../io/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -24,6 +24,7 @@ import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
+import { GroupCommit } from './flush/group-commit.ts';
 import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
@@ -72,6 +73,9 @@ export class MessageStore {
   readonly #checkpoint: StoreCheckpoint;
   readonly #dispatcher: Dispatcher;
   readonly #acks: AckQueue;
+  /** Where and when syncs run that senders wait for; undefined with asynchronous flush. */
+  readonly #lane: SyncLane | undefined;
+  readonly #group: GroupCommit | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
@@ -108,6 +112,7 @@ export class MessageStore {
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
+    this.#lane = this.#syncFlush ? this.#fs.openSyncLane(this.#logger) : undefined;
     this.#log = new CommitLog({
       fs: this.#fs,
       clock: this.#clock,
@@ -117,12 +122,14 @@ export class MessageStore {
       files: parts.files,
       end: parts.report.end,
       cache: parts.logCache,
+      lane: this.#lane,
       mayCommitInto: (base) => this.#derived.mayCommitInto(base),
       onCommitted: () => this.#committedLater(),
       onFlushed: () => this.#flushEnded(),
       onWriteFailed: (error) => this.#writeFailed(error),
       onSyncFailed: (error) => this.#syncFailed(error),
     });
+    this.#group = this.#syncFlush ? new GroupCommit(this.#clock, this.#log, this.#acks) : undefined;
     this.#appender = new MessageAppender(
       this.#log,
       this.#kinds,
@@ -414,6 +421,7 @@ export class MessageStore {
     }
     this.#kinds.close();
     this.#checkpoint.close();
+    await this.#lane?.close();
   }
 
   // --- Putting
@@ -465,7 +473,7 @@ export class MessageStore {
 
   #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
-    if (this.#syncFlush) this.#log.flush();
+    this.#group?.committed();
   }
 
   /** A commit that went off the loop has ended. */
@@ -482,10 +490,10 @@ export class MessageStore {
 
   #flushEnded(): void {
     if (this.#log.flushed === this.#log.committed) this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
-    if (this.#syncFlush) {
-      this.#log.flush();
-      this.#progress();
-    }
+    if (this.#group === undefined) return;
+    this.#group.ended();
+    // Answers first: what became visible is dispatched when they have been written.
+    this.#askTurn();
   }
 
   #progress(): void {

@@ -14,7 +14,7 @@
 // Chunks that are committed and dispatched stay as the cache of the tail until their budget is used up.
 
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
-import type { FileSystem } from '../../io/index.ts';
+import type { FileSystem, SyncLane } from '../../io/index.ts';
 import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
 import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt, zeroBytes } from '../segment/index.ts';
 
@@ -49,6 +49,8 @@ export interface CommitLogOptions {
   /** End of the sound data, from recovery: all positions start here. */
   end: number;
   cache: ReadCache;
+  /** Where syncs run; without one, in the pool of all disk work. */
+  lane?: SyncLane | undefined;
   /** Whether the log may go on into the file that begins at `base`; false holds commits until one is asked for again. */
   mayCommitInto: (base: number) => boolean;
   /** Told after each step forward, on the loop, outside any append. */
@@ -71,6 +73,8 @@ export class CommitLog {
   dispatched: number;
   /** When the oldest append that is not committed yet was made; 0 if all is committed. */
   uncommittedSince = 0;
+  /** How long the last sync took, from its start to its end on the loop, in ms. */
+  lastSyncMs = 0;
 
   readonly #options: CommitLogOptions;
   readonly #fs: FileSystem;
@@ -245,6 +249,10 @@ export class CommitLog {
     return this.committed - this.flushed;
   }
 
+  get syncing(): boolean {
+    return this.#syncing;
+  }
+
   /** Starts a sync of what is committed, unless one is under way: that one's end starts the next. */
   flush(): void {
     if (this.#syncing || this.#syncFailed !== undefined || this.#closed || this.flushed >= this.committed) return;
@@ -253,9 +261,11 @@ export class CommitLog {
     this.#syncing = true;
     const handle = file.handle();
     file.pin();
-    handle.sync((error) => {
+    const started = this.#clock.monotonic();
+    const ended = (error: GantryError | undefined): void => {
       file.unpin();
       this.#syncing = false;
+      this.lastSyncMs = this.#clock.monotonic() - started;
       // Another sync that failed meanwhile may have cost the bytes of this one: the system tells it once.
       const failure = this.#syncFailed ?? error;
       if (failure !== undefined) {
@@ -271,7 +281,9 @@ export class CommitLog {
       if (target === file.end) this.flush();
       this.#options.onFlushed();
       this.#releaseSyncWaiters();
-    });
+    };
+    if (this.#options.lane === undefined) handle.sync(ended);
+    else this.#options.lane.sync(handle, ended);
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */
