@@ -13,6 +13,7 @@ import {
   type Request,
   type RequestHandler,
   type Responder,
+  SlabPool,
 } from '../remoting/index.ts';
 import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
@@ -29,6 +30,7 @@ export class FakeChannel implements Channel {
   isOpen = true;
   language = 'JAVA';
   version = 513;
+  readonly slabs: SlabPool = new SlabPool(0);
   readonly sent: Array<{ code: number; ext: ExtFields }> = [];
   closedFor: string | undefined;
   /** Answers `invoke`. */

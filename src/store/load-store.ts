@@ -15,7 +15,7 @@ import { recover } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
-import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
+import { loadSegments, ReadCache, ReadLane, type SegmentFile } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
 /** What the store is handed (contract 1). Everything has a real default. */
@@ -46,6 +46,8 @@ export interface StoreParts {
   files: SegmentFile[];
   kinds: QueueKinds;
   logCache: ReadCache;
+  /** Where all reads from disk go through. */
+  reads: ReadLane;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
@@ -81,8 +83,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     derived: false,
     logger,
   });
-  const logCache = new ReadCache(LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
-  const queueCache = new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
+  const reads = new ReadLane({
+    clock,
+    maxBytes: config.gantryColdReadBytesInFlight,
+    bytesPerSecond: config.gantryColdReadBytesPerSecond,
+  });
+  const logCache = new ReadCache(reads, LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
+  const queueCache = new ReadCache(reads, QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
   const queues = new ConsumeQueueStore({
     fs,
     clock,
@@ -201,6 +208,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     files,
     kinds,
     logCache,
+    reads,
     index,
     checkpoint,
     deleted,

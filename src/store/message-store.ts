@@ -122,6 +122,7 @@ export class MessageStore {
       files: parts.files,
       end: parts.report.end,
       cache: parts.logCache,
+      reads: parts.reads,
       lane: this.#lane,
       mayCommitInto: (base) => this.#derived.mayCommitInto(base),
       onCommitted: () => this.#committedLater(),
@@ -492,8 +493,7 @@ export class MessageStore {
     if (this.#log.flushed === this.#log.committed) this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
     if (this.#group === undefined) return;
     this.#group.ended();
-    // Answers first: what became visible is dispatched when they have been written.
-    this.#askTurn();
+    this.#progress();
   }
 
   #progress(): void {

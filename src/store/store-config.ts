@@ -73,6 +73,10 @@ export interface MessageStoreConfig {
   gantryQueuesLookedAt: number;
   /** Bytes of the block cache that serves reads behind the tail. */
   gantryReadCacheBytes: number;
+  /** Bytes that reads behind the tail may have in flight at the disk. */
+  gantryColdReadBytesInFlight: number;
+  /** Bytes a second that they may read while messages are being written; 0: any number. */
+  gantryColdReadBytesPerSecond: number;
 }
 
 /** RocketMQ's defaults (5.5.0), ours where a comment above says so. */
@@ -125,5 +129,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
     gantryQueuesLookedAt: 1000,
     gantryReadCacheBytes: 16 * 1024 * 1024,
+    gantryColdReadBytesInFlight: 512 * 1024,
+    gantryColdReadBytesPerSecond: 64 * 1024 * 1024,
   };
 }

@@ -8,15 +8,7 @@
 
 import type { GantryError } from '../../common/index.ts';
 import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
-import {
-  type Channel,
-  COPY_LIMIT,
-  FrameWriter,
-  type Request,
-  RequestCode,
-  ResponseCode,
-  SlabPool,
-} from '../../remoting/index.ts';
+import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
@@ -34,12 +26,14 @@ const Forbidden = { BROKER: 1, GROUP: 2, TOPIC: 3, BROADCASTING: 4, SUBSCRIPTION
 
 /** A pull takes at most this many bytes, whatever it asks for. */
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
+const SPARE_RESULTS = 64;
 
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
   readonly #hold: PullRequestHold;
   #result = new GetResult();
-  readonly #slabs = new SlabPool(4 * 1024 * 1024);
+  /** Results of pulls that had to wait for the disk, to be used again. */
+  readonly #spareResults: GetResult[] = [];
   /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
   readonly #filters = new Map<string, TagFilter>();
 
@@ -274,25 +268,30 @@ export class PullMessageProcessor {
 
   /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
   #found(pull: Pull, result: GetResult): void {
-    const writer = new FrameWriter(this.#slabs);
+    const writer = new FrameWriter(pull.channel.slabs);
     writer.begin(ResponseCode.SUCCESS, pull.opaque);
     writer.fields(this.#fields(pull, result));
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {
       if (error !== undefined) {
+        this.#keepResult(result);
         pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
         writer.endFrame();
+        this.#keepResult(result);
         const { bytes, slab } = writer.take();
-        pull.send(bytes);
-        if (bytes.length <= COPY_LIMIT) this.#slabs.give(slab);
+        pull.send(bytes, slab);
       } else if (this.#result === result) {
         // This pull goes on with the result; others get one of their own.
-        this.#result = new GetResult();
+        this.#result = this.#spareResults.pop() ?? new GetResult();
       }
     };
     copy();
+  }
+
+  #keepResult(result: GetResult): void {
+    if (result !== this.#result && this.#spareResults.length < SPARE_RESULTS) this.#spareResults.push(result);
   }
 
   #fields(pull: Pull, result: GetResult): Record<string, number> {
@@ -378,9 +377,9 @@ class Pull implements HeldPull {
   }
 
   /** Sends the answer; whoever asked one way gets none. */
-  send(frame: Uint8Array): void {
+  send(frame: Uint8Array, slab?: Buffer): void {
     if (this.#oneway) this.channel.drop(1);
-    else this.channel.send(frame, 1);
+    else this.channel.send(frame, 1, slab);
   }
 }
 

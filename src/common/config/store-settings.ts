@@ -234,6 +234,22 @@ export const STORE_SETTINGS: SettingTable = {
         min: 1_048_576,
       },
     ),
+    honoured(
+      'gantryColdReadBytesInFlight',
+      'long',
+      524_288,
+      'bytes',
+      'Old messages that are being read from disk at the same time; while somebody waits for a sync, one read at a time.',
+      { min: 65_536 },
+    ),
+    honoured(
+      'gantryColdReadBytesPerSecond',
+      'long',
+      67_108_864,
+      'bytes a second',
+      'Old messages that are read from disk while new ones are being written; 0 means no limit. Without writes there is none.',
+      { min: 0 },
+    ),
 
     // Look-up by key.
     honoured('messageIndexEnable', 'bool', true, '', 'Keep an index, so that messages are found by key.', {

@@ -3,13 +3,14 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock, silentLogger } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { ReadCache } from '../segment/index.ts';
+import { ReadCache, ReadLane } from '../segment/index.ts';
 import { CommitLog } from './commit-log.ts';
 
 const MIB = 1024 * 1024;
 
 async function openLog(): Promise<CommitLog> {
   const fs = new MemoryFileSystem({ directories: ['/store', '/store/commitlog'] });
+  const reads = new ReadLane({ clock: new FakeClock(), maxBytes: MIB, bytesPerSecond: 0 });
   const log = new CommitLog({
     fs,
     clock: new FakeClock(),
@@ -18,7 +19,8 @@ async function openLog(): Promise<CommitLog> {
     fileSize: 512 * MIB,
     files: [],
     end: 0,
-    cache: new ReadCache(256 * 1024, 0),
+    cache: new ReadCache(reads, 256 * 1024, 0),
+    reads,
     mayCommitInto: () => true,
     onCommitted: () => {},
     onFlushed: () => {},

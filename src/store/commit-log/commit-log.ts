@@ -16,7 +16,16 @@
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem, SyncLane } from '../../io/index.ts';
 import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
-import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt, zeroBytes } from '../segment/index.ts';
+import {
+  cutSegments,
+  type ReadCache,
+  type ReadLane,
+  type Ready,
+  SegmentFile,
+  segmentAt,
+  shortRead,
+  zeroBytes,
+} from '../segment/index.ts';
 
 /** Bytes of an ordinary chunk; a larger record or batch gets a chunk of its own, a multiple of that. */
 const CHUNK_BYTES = 1024 * 1024;
@@ -49,6 +58,7 @@ export interface CommitLogOptions {
   /** End of the sound data, from recovery: all positions start here. */
   end: number;
   cache: ReadCache;
+  reads: ReadLane;
   /** Where syncs run; without one, in the pool of all disk work. */
   lane?: SyncLane | undefined;
   /** Whether the log may go on into the file that begins at `base`; false holds commits until one is asked for again. */
@@ -199,11 +209,9 @@ export class CommitLog {
       return done(undefined);
     }
     const file = this.#fileOf(offset, length);
-    const handle = file.handle();
-    file.pin();
-    handle.read(target, 0, length, offset - file.base, (error) => {
-      file.unpin();
-      done(error);
+    const position = offset - file.base;
+    this.#options.reads.read(file, target, length, position, (error, got) => {
+      done(error ?? (got < length ? shortRead(file, position, length, got) : undefined));
     });
   }
 
@@ -221,7 +229,9 @@ export class CommitLog {
       const from = this.committed - chunk.start;
       const length = chunk.used - from;
       const position = this.committed - chunk.file.base;
-      if (this.#clock.monotonic() < this.#asyncUntil) {
+      const started = this.#clock.monotonic();
+      this.#options.reads.wroteAt = started;
+      if (started < this.#asyncUntil) {
         this.#writing = true;
         chunk.file.handle().write(chunk.bytes, from, length, position, (error) => {
           this.#writing = false;
@@ -232,7 +242,6 @@ export class CommitLog {
         });
         return;
       }
-      const started = this.#clock.monotonic();
       try {
         chunk.file.handle().writeSync(chunk.bytes, from, length, position);
       } catch (error) {
@@ -265,6 +274,7 @@ export class CommitLog {
     const ended = (error: GantryError | undefined): void => {
       file.unpin();
       this.#syncing = false;
+      this.#options.reads.yieldTo(false);
       this.lastSyncMs = this.#clock.monotonic() - started;
       // Another sync that failed meanwhile may have cost the bytes of this one: the system tells it once.
       const failure = this.#syncFailed ?? error;
@@ -282,8 +292,10 @@ export class CommitLog {
       this.#options.onFlushed();
       this.#releaseSyncWaiters();
     };
-    if (this.#options.lane === undefined) handle.sync(ended);
-    else this.#options.lane.sync(handle, ended);
+    const { lane, reads } = this.#options;
+    if (lane === undefined) return handle.sync(ended);
+    reads.yieldTo(true);
+    lane.sync(handle, ended);
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */

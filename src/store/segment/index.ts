@@ -1,4 +1,5 @@
 export { ReadCache, type Ready } from './read-cache.ts';
+export { ReadLane, type ReadLaneOptions } from './read-lane.ts';
 export {
   cutSegments,
   loadSegments,
@@ -6,5 +7,6 @@ export {
   type SegmentFolder,
   segmentAt,
   segmentName,
+  shortRead,
   zeroBytes,
 } from './segment-directory.ts';

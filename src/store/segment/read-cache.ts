@@ -7,8 +7,9 @@
 // Invariant: a block's bytes below `valid` are what the file held when it was read, and nothing at or below the caller's committed
 // mark changes afterwards (`forget` is called where a file is cut).
 
-import { assert, GantryError } from '../../common/index.ts';
-import type { SegmentFile } from './segment-directory.ts';
+import { assert, type GantryError } from '../../common/index.ts';
+import type { ReadLane } from './read-lane.ts';
+import { type SegmentFile, shortRead } from './segment-directory.ts';
 
 interface Block {
   bytes: Uint8Array;
@@ -27,6 +28,7 @@ export class ReadCache {
   /** Bytes of a block. */
   readonly blockBytes: number;
   readonly #maxBlocks: number;
+  readonly #lane: ReadLane;
   readonly #blocks = new Map<number, Block>();
   readonly #numbers = new Map<SegmentFile, number>();
   #nextNumber = 1;
@@ -34,10 +36,11 @@ export class ReadCache {
   #lastKey = -1;
   #lastBlock: Block | undefined;
   readonly #free: Uint8Array[] = [];
-  /** Reads from disk since the start, for the metrics. */
-  diskReads = 0;
+  /** Whether the block behind the one that is being read is fetched too. */
+  readAhead = true;
 
-  constructor(blockBytes: number, budgetBytes: number) {
+  constructor(lane: ReadLane, blockBytes: number, budgetBytes: number) {
+    this.#lane = lane;
     this.blockBytes = blockBytes;
     this.#maxBlocks = Math.max(4, Math.floor(budgetBytes / blockBytes));
   }
@@ -98,7 +101,7 @@ export class ReadCache {
           this.#blocks.set(key, block);
           this.#lastKey = key;
           this.#lastBlock = block;
-          this.#readAhead(file, number, index + 1, limit);
+          this.#fetchNext(file, number, index + 1, limit);
         }
         return block;
       }
@@ -111,7 +114,8 @@ export class ReadCache {
     return undefined;
   }
 
-  #readAhead(file: SegmentFile, number: number, index: number, limit: number): void {
+  #fetchNext(file: SegmentFile, number: number, index: number, limit: number): void {
+    if (!this.readAhead || !this.#lane.isIdle) return;
     const key = number * KEY_BLOCKS + index;
     if (index * this.blockBytes + this.blockBytes <= limit && !this.#blocks.has(key))
       this.#load(file, key, index, limit);
@@ -124,11 +128,7 @@ export class ReadCache {
     const bytes = this.#free.pop() ?? new Uint8Array(this.blockBytes);
     const block: Block = { bytes, valid, loading: true, waiters: [] };
     this.#blocks.set(key, block);
-    this.diskReads++;
-    const handle = file.handle();
-    file.pin();
-    handle.read(bytes, 0, valid, start, (error, got) => {
-      file.unpin();
+    this.#lane.read(file, bytes, valid, start, (error, got) => {
       block.loading = false;
       const failure = error ?? (got < valid ? shortRead(file, start, valid, got) : undefined);
       if (failure !== undefined && this.#blocks.get(key) === block) this.#blocks.delete(key);
@@ -152,11 +152,4 @@ export class ReadCache {
       return;
     }
   }
-}
-
-function shortRead(file: SegmentFile, position: number, wanted: number, got: number): GantryError {
-  return new GantryError(
-    'IO',
-    `${file.path} ends at byte ${position + got}, ${position + wanted} are expected: it was cut`,
-  );
 }
