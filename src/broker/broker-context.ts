@@ -10,6 +10,7 @@ import { BrokerStats } from './broker-stats.ts';
 import { ConsumerManager } from './client/consumer-manager.ts';
 import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
+import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { RuntimeConfig } from './runtime-config.ts';
@@ -31,6 +32,7 @@ export interface BrokerContext {
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
+  readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
   readonly settings: RuntimeConfig;
   /** `ip:port` that clients are told. */
@@ -80,6 +82,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),
     schedule: new ScheduleMessageService(environment, { config, store, storeHost }),
+    coldData: new ColdDataControl(clock, config, store.config),
     stats: new BrokerStats(clock),
     settings: new RuntimeConfig({
       fs,

@@ -6,6 +6,7 @@ import { MemoryFileSystem } from '../io/index.ts';
 import { hostField } from '../message/index.ts';
 import {
   type Channel,
+  decodeFrame,
   type ExtFields,
   type FrameWriter,
   HeaderView,
@@ -74,7 +75,16 @@ export class FakeChannel implements Channel {
     throw new Error('nobody answers');
   }
 
-  send(): void {}
+  /** Requests that were taken over, the oldest first: what is sent answers them. */
+  readonly takenOver: FakeRequest[] = [];
+
+  send(bytes: Uint8Array): void {
+    const frame = Buffer.from(bytes);
+    const header = new HeaderView();
+    const bodyStart = decodeFrame(frame, 4, frame.length, header);
+    const ext = header.toObject();
+    this.takenOver.shift()?.respond(header.code, header.remark ?? null, ext, frame.subarray(bodyStart));
+  }
 
   drop(): void {}
 }
@@ -228,6 +238,6 @@ class FakeRequest implements Request {
   }
 
   takeOver(): void {
-    throw new Error('answered by respond only');
+    (this.channel as FakeChannel).takenOver.push(this);
   }
 }

@@ -88,7 +88,12 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     maxBytes: config.gantryColdReadBytesInFlight,
     bytesPerSecond: config.gantryColdReadBytesPerSecond,
   });
-  const logCache = new ReadCache(reads, LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
+  const logCache = new ReadCache(
+    reads,
+    LOG_BLOCK_BYTES,
+    config.gantryReadCacheBytes * 0.75,
+    () => config.dataReadAheadEnable,
+  );
   const queueCache = new ReadCache(reads, QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
   const queues = new ConsumeQueueStore({
     fs,

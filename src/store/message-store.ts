@@ -317,6 +317,11 @@ export class MessageStore {
     return this.#reader.copyRecords(result, target, at, ready);
   }
 
+  /** Whether what lies at a physical offset counts as old (`accessMessageInMemoryHotRatio`). */
+  isCold(offset: number): boolean {
+    return this.#reader.isCold(offset);
+  }
+
   /** The whole record that starts at a physical offset; undefined if none does. */
   recordAt(offset: number): Promise<Uint8Array | undefined> {
     return this.#reader.recordAt(offset);

@@ -63,6 +63,11 @@ export interface MessageStoreConfig {
   maxFilterMessageSize: number;
   /** Fraction (percent) of memory taken as "in memory" when a pull chooses its limits. */
   accessMessageInMemoryMaxRatio: number;
+  /** Whether reads of old data are added up (`GetResult.coldBytes`), and beyond which percentage of memory data is old. */
+  coldDataFlowControlEnable: boolean;
+  accessMessageInMemoryHotRatio: number;
+  /** Whether the block behind the one that is being read is fetched too. */
+  dataReadAheadEnable: boolean;
   messageDelayLevel: string;
   diskMaxUsedSpaceRatio: number;
   /** Fraction of the CommitLog's partition at which writes are refused. RocketMQ: a system property, 0.90. */
@@ -123,6 +128,9 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     maxTransferCountOnMessageInDisk: 8,
     maxFilterMessageSize: 16_000,
     accessMessageInMemoryMaxRatio: 40,
+    coldDataFlowControlEnable: false,
+    accessMessageInMemoryHotRatio: 26,
+    dataReadAheadEnable: true,
     messageDelayLevel: '1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h',
     diskMaxUsedSpaceRatio: 75,
     gantryDiskFullRatio: 0.9,

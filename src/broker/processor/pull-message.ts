@@ -11,6 +11,7 @@ import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filt
 import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { ColdPull } from '../colddata/cold-data-control.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
 import { isReadable } from '../topic/topic-config.ts';
@@ -213,7 +214,7 @@ export class PullMessageProcessor {
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { store, offsets, stats } = this.#context;
+    const { store, offsets, stats, coldData } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -244,6 +245,8 @@ export class PullMessageProcessor {
       )
     ) {
       return;
+    } else if (this.#isHeldUp(pull, result)) {
+      return;
     }
     if (mayHold && wants.commitOffset >= 0) {
       offsets.commit(pull.channel.remoteAddress, wants.group, wants.topic, wants.queueId, wants.commitOffset);
@@ -254,6 +257,7 @@ export class PullMessageProcessor {
       this.#found(pull, result);
       stats.getFound++;
       stats.getMessages += result.count + result.batched;
+      if (result.coldBytes > 0) coldData.add(wants.group, result.coldBytes);
       return;
     }
     stats.getMissed++;
@@ -264,6 +268,27 @@ export class PullMessageProcessor {
     }
     offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
     pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
+  }
+
+  /** Whether a pull of old data is refused, or waits, since its group has read too much of it. RocketMQ: PullMessageProcessor. */
+  #isHeldUp(pull: Pull, result: GetResult): boolean {
+    const { coldData, consumers, store } = this.#context;
+    const { group } = pull.wants;
+    if (!coldData.isHeldUp(group) || result.firstPosition < 0 || !store.isCold(result.firstPosition)) return false;
+    const type = consumers.find(group)?.behaviour.consumeType;
+    if (type === 'CONSUME_ACTIVELY') {
+      if (pull.hasBeenCold) {
+        if (pull.wants.maxMessages === 1) return false;
+        // RocketMQ: after the wait, one message at a time.
+        pull.wants.maxMessages = 1;
+        pull.run(false);
+        return true;
+      }
+      pull.hasBeenCold = true;
+      if (coldData.hold(pull)) return true;
+    } else if (type !== 'CONSUME_PASSIVELY') return false;
+    pull.answer(ResponseCode.SYSTEM_BUSY, 'This consumer group is reading cold data. It has been flow control');
+    return true;
   }
 
   /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
@@ -324,7 +349,9 @@ interface PullWants {
 }
 
 /** A pull under way. */
-class Pull implements HeldPull {
+class Pull implements HeldPull, ColdPull {
+  /** It has waited for its group to read less. */
+  hasBeenCold = false;
   readonly channel: Channel;
   readonly opaque: number;
   readonly wants: PullWants;

@@ -36,10 +36,11 @@ export class ReadCache {
   #lastKey = -1;
   #lastBlock: Block | undefined;
   readonly #free: Uint8Array[] = [];
-  /** Whether the block behind the one that is being read is fetched too. */
-  readAhead = true;
+  readonly #readsAhead: () => boolean;
 
-  constructor(lane: ReadLane, blockBytes: number, budgetBytes: number) {
+  /** `readsAhead`: whether the block behind the one that is being read is fetched too. */
+  constructor(lane: ReadLane, blockBytes: number, budgetBytes: number, readsAhead: () => boolean = () => true) {
+    this.#readsAhead = readsAhead;
     this.#lane = lane;
     this.blockBytes = blockBytes;
     this.#maxBlocks = Math.max(4, Math.floor(budgetBytes / blockBytes));
@@ -115,7 +116,7 @@ export class ReadCache {
   }
 
   #fetchNext(file: SegmentFile, number: number, index: number, limit: number): void {
-    if (!this.readAhead || !this.#lane.isIdle) return;
+    if (!this.#lane.isIdle || !this.#readsAhead()) return;
     const key = number * KEY_BLOCKS + index;
     if (index * this.blockBytes + this.blockBytes <= limit && !this.#blocks.has(key))
       this.#load(file, key, index, limit);
