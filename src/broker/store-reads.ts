@@ -36,7 +36,7 @@ export function messagesOf(store: MessageStore, result: GetResult): Promise<Stor
         if (error === undefined) attempt();
         else reject(error);
       });
-      if (got) resolve(decodeMessages(bytes));
+      if (got) resolve(decodeMessages(bytes.subarray(0, result.totalBytes)));
     };
     attempt();
   });

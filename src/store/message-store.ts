@@ -169,6 +169,11 @@ export class MessageStore {
       index: this.#index,
       config: this.config,
       memoryBytes: parts.memoryBytes,
+      onDamaged: (position, size) =>
+        this.#seldom.warn(
+          'damaged',
+          `the ${size} bytes at ${position} of the CommitLog are no record any more: reads leave it out`,
+        ),
     });
   }
 
@@ -311,7 +316,8 @@ export class MessageStore {
 
   /**
    * Copies the chosen records, one behind the other, to `target[at...]`. False and `ready` as in `select`; the repeated call, with the
-   * same result and target, goes on where this one stopped.
+   * same result and target, goes on where this one stopped. A record that is damaged is left out: `count` and `totalBytes` fall, and
+   * what comes after it moves up.
    */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     return this.#reader.copyRecords(result, target, at, ready);

@@ -300,11 +300,21 @@ export class PullMessageProcessor {
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {
       if (error !== undefined) {
+        const { copied } = result;
         this.#keepResult(result);
-        pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
+        if (copied > 0) {
+          // What lies before the fault is an answer; the next pull begins at it.
+          pull.wants.maxMessages = copied;
+          pull.run(false);
+        } else pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
-        writer.endFrame();
         this.#keepResult(result);
+        if (result.count === 0) {
+          const status = getStatusName(GetMessageStatus.MESSAGE_WAS_REMOVING);
+          return pull.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, status, this.#fields(pull, result));
+        }
+        writer.length = at + result.totalBytes;
+        writer.endFrame();
         const { bytes, slab } = writer.take();
         pull.send(bytes, slab);
       } else if (this.#result === result) {

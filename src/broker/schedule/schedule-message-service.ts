@@ -262,7 +262,7 @@ export class ScheduleMessageService extends ConfigManager {
     }
     const bytes = new Uint8Array(result.totalBytes);
     if (!store.copyRecords(result, bytes, 0, again)) return;
-    this.#deliver(level, decodeMessages(bytes), result.nextBeginOffset);
+    this.#deliver(level, decodeMessages(bytes.subarray(0, result.totalBytes)), result.nextBeginOffset);
   }
 
   #nothingFound(level: Level): void {

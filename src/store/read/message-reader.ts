@@ -6,7 +6,15 @@
 // answer false, and the caller comes again.
 
 import { peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
-import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
+import {
+  MAGIC_V1,
+  MAGIC_V2,
+  parsePropertyBytes,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  Verify,
+} from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
   ConsumeQueue,
@@ -48,9 +56,12 @@ export interface MessageReaderOptions {
   index: IndexService | undefined;
   config: MessageStoreConfig;
   memoryBytes: number;
+  /** Told of a record in a file that is no record any more. */
+  onDamaged: (position: number, size: number) => void;
 }
 
 export class MessageReader {
+  readonly #options: MessageReaderOptions;
   readonly #log: CommitLog;
   readonly #kinds: QueueKinds;
   readonly #queues: ConsumeQueueStore;
@@ -65,6 +76,7 @@ export class MessageReader {
   readonly #unitView = viewOf(this.#units);
 
   constructor(options: MessageReaderOptions) {
+    this.#options = options;
     this.#log = options.log;
     this.#kinds = options.kinds;
     this.#queues = options.kinds.plain;
@@ -199,11 +211,11 @@ export class MessageReader {
   }
 
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
-    const { positions, sizes, count } = result;
+    const { positions, sizes } = result;
     let to = at;
     for (let i = 0; i < result.copied; i++) to += sizes[i]!;
     let i = result.copied;
-    while (i < count) {
+    while (i < result.count) {
       const position = positions[i]!;
       let length = sizes[i]!;
       const chunk = this.#log.chunkAt(position);
@@ -216,12 +228,16 @@ export class MessageReader {
           return false;
         }
         result.copiedPart = 0;
+        if (!isHead(target, to, length, position)) {
+          this.#leaveOut(result, i);
+          continue;
+        }
         i++;
       } else {
         // Neighbours in the log leave in one copy.
         let j = i + 1;
         while (
-          j < count &&
+          j < result.count &&
           positions[j] === position + length &&
           position + length + sizes[j]! <= chunk.start + chunk.used
         ) {
@@ -235,6 +251,17 @@ export class MessageReader {
       to += length;
     }
     return true;
+  }
+
+  /** A record whose head is damaged would take those behind it along: clients go from one to the next by its length. */
+  #leaveOut(result: GetResult, index: number): void {
+    const { positions, sizes } = result;
+    const position = positions[index]!;
+    this.#options.onDamaged(position, sizes[index]!);
+    result.totalBytes -= sizes[index]!;
+    result.count--;
+    positions.copyWithin(index, index + 1, result.count + 1);
+    sizes.copyWithin(index, index + 1, result.count + 1);
   }
 
   async recordAt(offset: number): Promise<Uint8Array | undefined> {
@@ -336,6 +363,22 @@ export class MessageReader {
     result.records.reverse();
     return result;
   }
+}
+
+/** Whether a record of this size and place begins in `bytes` at `at`. */
+function isHead(bytes: Uint8Array, at: number, size: number, position: number): boolean {
+  const magic = int32At(bytes, at + 4);
+  return (
+    size >= HEAD_BYTES &&
+    int32At(bytes, at) === size &&
+    (magic === MAGIC_V1 || magic === MAGIC_V2) &&
+    int32At(bytes, at + 28) === Math.floor(position / 2 ** 32) &&
+    int32At(bytes, at + 32) === (position | 0)
+  );
+}
+
+function int32At(bytes: Uint8Array, at: number): number {
+  return (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
 }
 
 /** RocketMQ returns what has the same hash; here the record itself must have the key. */

@@ -16,7 +16,13 @@ interface Block {
   /** Bytes that may be used; below the block's length at the end of what was committed when it was read. */
   valid: number;
   loading: boolean;
-  waiters: Ready[];
+  waiters: Waiter[];
+}
+
+/** A read that needs the bytes of a block below `needed`. */
+interface Waiter {
+  needed: number;
+  ready: Ready;
 }
 
 /** Runs when a read can be repeated; with the error if the bytes cannot be had. */
@@ -111,7 +117,7 @@ export class ReadCache {
       this.#lastKey = -1;
     }
     const loading = block?.loading ? block : this.#load(file, key, index, limit);
-    loading.waiters.push(ready);
+    loading.waiters.push({ needed, ready });
     return undefined;
   }
 
@@ -131,11 +137,13 @@ export class ReadCache {
     this.#blocks.set(key, block);
     this.#lane.read(file, bytes, valid, start, (error, got) => {
       block.loading = false;
+      // What was read before a fault is as good as ever: only who needs more is told of it.
+      block.valid = got;
       const failure = error ?? (got < valid ? shortRead(file, start, valid, got) : undefined);
-      if (failure !== undefined && this.#blocks.get(key) === block) this.#blocks.delete(key);
+      if (got === 0 && this.#blocks.get(key) === block) this.#blocks.delete(key);
       const waiters = block.waiters;
       block.waiters = [];
-      for (const waiter of waiters) waiter(failure);
+      for (const { needed, ready } of waiters) ready(needed <= got ? undefined : failure);
     });
     return block;
   }
