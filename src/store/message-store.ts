@@ -36,6 +36,7 @@ import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import type { Ready } from './segment/index.ts';
+import { StageTimes } from './stage-times.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */
@@ -60,6 +61,8 @@ export class MessageStore {
   readonly config: MessageStoreConfig;
   /** What the start found. */
   readonly recovery: RecoveryReport;
+  /** How long appends, syncs, dispatch and waking take. */
+  readonly times: StageTimes;
 
   readonly #fs: FileSystem;
   readonly #clock: Clock;
@@ -111,6 +114,7 @@ export class MessageStore {
     this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
+    this.times = new StageTimes(this.#clock);
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
     this.#lane = this.#syncFlush ? this.#fs.openSyncLane(this.#logger) : undefined;
     this.#log = new CommitLog({
@@ -209,6 +213,16 @@ export class MessageStore {
   /** Places that dispatch has left out since the start: queues and numbers in properties of messages that made no sense (B75). */
   get oddities(): number {
     return this.#dispatcher.oddities;
+  }
+
+  /**
+   * How far the queues and the index are behind what was put: bytes, and milliseconds between the newest record and the last one that
+   * is dispatched. RocketMQ: dispatchBehindBytes, dispatchBehindMilliseconds.
+   */
+  get dispatchBehind(): { bytes: number; ms: number } {
+    const bytes = this.#log.wrote - this.#dispatcher.doneOffset;
+    if (bytes <= 0) return { bytes: 0, ms: 0 };
+    return { bytes, ms: Math.max(0, this.#appender.lastStoreTimestamp - this.#dispatcher.lastStoreTimestamp) };
   }
 
   /** Why puts are refused now, in words; undefined while they are taken. */
@@ -485,6 +499,10 @@ export class MessageStore {
 
   #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
+    if (this.#log.appendMs >= 0) {
+      this.times.append.add(this.#log.appendMs);
+      this.#log.appendMs = -1;
+    }
     this.#group?.committed();
   }
 
@@ -502,6 +520,7 @@ export class MessageStore {
 
   #flushEnded(): void {
     if (this.#log.flushed === this.#log.committed) this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
+    this.times.flush.add(this.#log.lastSyncMs);
     if (this.#group === undefined) return;
     this.#group.ended();
     this.#progress();
@@ -511,11 +530,13 @@ export class MessageStore {
     this.#acks.progress(this.#log.committed, this.#log.flushed);
     // A share of what waits, so that dispatch keeps up with any rate of puts.
     const behind = this.#confirmed - this.#dispatcher.dispatched;
+    if (behind > 0) this.times.beginDispatch();
     const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
     this.#sweepQueues();
     this.#derived.logGrew();
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();
+    this.times.endDispatch(more);
     if (more) this.#askTurn();
   }
 

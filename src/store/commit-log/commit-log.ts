@@ -83,6 +83,8 @@ export class CommitLog {
   dispatched: number;
   /** When the oldest append that is not committed yet was made; 0 if all is committed. */
   uncommittedSince = 0;
+  /** How long what was committed last had waited since its first append, in ms; -1 once somebody has taken note. */
+  appendMs = -1;
   /** How long the last sync took, from its start to its end on the loop, in ms. */
   lastSyncMs = 0;
 
@@ -444,8 +446,10 @@ export class CommitLog {
     if (used === chunk.used && this.committed < this.wrote && this.chunkAt(this.committed) === undefined) {
       this.committed = next === undefined ? this.wrote : next.start;
     }
-    if (this.committed === this.wrote) this.uncommittedSince = 0;
-    else this.uncommittedSince = this.#clock.monotonic();
+    if (this.committed === this.wrote) {
+      this.appendMs = this.#clock.monotonic() - this.uncommittedSince;
+      this.uncommittedSince = 0;
+    } else this.uncommittedSince = this.#clock.monotonic();
   }
 
   /**
