@@ -64,6 +64,13 @@ export interface StoreParts {
   connect: (listener: ArrivalListener) => void;
 }
 
+/** Memory that this process may use: the machine's, or its control group's where that is less. */
+function memoryLimit(): number {
+  const machine = totalmem();
+  const limit = process.constrainedMemory();
+  return limit > 0 && limit < machine ? limit : machine;
+}
+
 /** Loads and recovers everything that a store is made of. */
 export async function loadStore(config: MessageStoreConfig, dependencies: StoreDependencies): Promise<StoreParts> {
   const fs = dependencies.fs ?? nodeFileSystem;
@@ -208,7 +215,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     fs,
     clock,
     logger,
-    memoryBytes: dependencies.memoryBytes ?? totalmem(),
+    memoryBytes: dependencies.memoryBytes ?? memoryLimit(),
     logFolder,
     files,
     kinds,

@@ -23,7 +23,7 @@ test('a dispatch in shares is one value, from when there was something to do unt
   assert.equal(times.dispatch.maxMs, 30);
 });
 
-test('a turn of sends is one append, one sync and one dispatch, and what waits for the sync is behind', async () => {
+test('B74: a turn of sends is one append, one sync and one dispatch, and behind until all of it is in the queues', async () => {
   const fs = new MemoryFileSystem();
   const store = await MessageStore.open(
     { storePathRootDir: '/store', mappedFileSizeCommitLog: 64 * 1024, flushDiskType: 'SYNC_FLUSH' },
