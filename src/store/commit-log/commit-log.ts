@@ -34,6 +34,9 @@ const FREE_CHUNKS = 2;
 const FREE_LONG_BYTES = 24 * CHUNK_BYTES;
 /** Bytes of chunks kept as the cache of the tail. */
 const TAIL_BYTES = 8 * CHUNK_BYTES;
+/** With few senders, blocks are taken ahead of the log in steps of this, by syncs of less than that. */
+const AHEAD_BYTES = 64 * 1024;
+const SMALL_SYNC_BYTES = 16 * 1024;
 /** A synchronous write that takes longer than this means that the disk stalls writers: for a while, writes go off the loop. */
 const SLOW_WRITE_MS = 25;
 const ASYNC_AFTER_SLOW_MS = 10_000;
@@ -102,6 +105,8 @@ export class CommitLog {
   #writing = false;
   #asyncUntil = 0;
   #syncing = false;
+  /** Up to here the file system has blocks for the log, as far as is known. */
+  #hasBlocksTo = 0;
   #syncFailed: GantryError | undefined;
   #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
@@ -296,8 +301,25 @@ export class CommitLog {
     };
     const { lane, reads } = this.#options;
     if (lane === undefined) return handle.sync(ended);
+    this.#takeBlocks(file);
     reads.yieldTo(true);
     lane.sync(handle, ended);
+  }
+
+  /**
+   * A sync of bytes in a new block waits for the file system's journal, too. So small syncs write zeros ahead, where zeros are: those that
+   * follow find their blocks. Nothing of it counts, and a failure is left to the next append.
+   */
+  #takeBlocks(file: SegmentFile): void {
+    const at = this.committed;
+    if (at < this.#hasBlocksTo || this.#writing || at >= file.end || at - this.flushed > SMALL_SYNC_BYTES) return;
+    const end = Math.min(file.end, at - (at % AHEAD_BYTES) + 2 * AHEAD_BYTES);
+    this.#hasBlocksTo = end;
+    try {
+      zeroBytes(file.handle(), at - file.base, end - at);
+    } catch {
+      // The disk is full, or worse: whoever needs the bytes is told.
+    }
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */
@@ -343,6 +365,7 @@ export class CommitLog {
     this.wrote = offset;
     this.committed = offset;
     this.flushed = Math.min(this.flushed, offset);
+    this.#hasBlocksTo = Math.min(this.#hasBlocksTo, offset);
     this.dispatched = Math.min(this.dispatched, offset);
     this.#makeNextAhead();
   }
