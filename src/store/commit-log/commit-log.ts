@@ -254,10 +254,14 @@ export class CommitLog {
       } catch (error) {
         return this.#writeFailed(error as GantryError);
       }
-      if (this.#clock.monotonic() - started > SLOW_WRITE_MS)
-        this.#asyncUntil = this.#clock.monotonic() + ASYNC_AFTER_SLOW_MS;
+      this.#noteSlow(started);
       this.#advanceCommitted(chunk, from + length);
     }
+  }
+
+  #noteSlow(started: number): void {
+    const now = this.#clock.monotonic();
+    if (now - started > SLOW_WRITE_MS) this.#asyncUntil = now + ASYNC_AFTER_SLOW_MS;
   }
 
   /** Bytes that are committed but not known to be durable. */
@@ -313,6 +317,8 @@ export class CommitLog {
   #takeBlocks(file: SegmentFile): void {
     const at = this.committed;
     if (at < this.#hasBlocksTo || this.#writing || at >= file.end || at - this.flushed > SMALL_SYNC_BYTES) return;
+    const started = this.#clock.monotonic();
+    if (started < this.#asyncUntil) return;
     const end = Math.min(file.end, at - (at % AHEAD_BYTES) + 2 * AHEAD_BYTES);
     this.#hasBlocksTo = end;
     try {
@@ -320,6 +326,7 @@ export class CommitLog {
     } catch {
       // The disk is full, or worse: whoever needs the bytes is told.
     }
+    this.#noteSlow(started);
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */
