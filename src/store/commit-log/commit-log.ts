@@ -90,6 +90,8 @@ export class CommitLog {
   appendMs = -1;
   /** How long the last sync took, from its start to its end on the loop, in ms. */
   lastSyncMs = 0;
+  /** Bytes that it covered. */
+  lastSyncBytes = 0;
 
   readonly #options: CommitLogOptions;
   readonly #fs: FileSystem;
@@ -297,6 +299,7 @@ export class CommitLog {
         return;
       }
       assert(target >= this.flushed && target <= this.committed, 'a sync ended outside of what is committed');
+      this.lastSyncBytes = target - this.flushed;
       this.flushed = target;
       // A file that is full needs no one to ask: go on into the next one.
       if (target === file.end) this.flush();

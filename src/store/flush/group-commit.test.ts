@@ -15,6 +15,7 @@ class Rig {
     flushed: 0,
     syncing: false,
     lastSyncMs: 2,
+    lastSyncBytes: 0,
     get unflushed(): number {
       return this.committed - this.flushed;
     },
@@ -38,6 +39,7 @@ class Rig {
 
   end(): void {
     this.log.syncing = false;
+    this.log.lastSyncBytes = this.#target - this.log.flushed;
     this.log.flushed = this.#target;
     this.group.ended();
   }
@@ -105,4 +107,17 @@ test('holds that bring nothing are made less often', () => {
   }
   assert.equal(rig.syncs.length, 201);
   assert.ok(held >= 5 && held < 20, `${held} of 200`);
+});
+
+test('where a sync covers much already, the next one starts at once', () => {
+  const rig = new Rig();
+  rig.send();
+  rig.send(2000);
+  rig.end();
+  rig.clock.runSoon();
+  while (rig.clock.runSoon());
+  assert.deepEqual(rig.syncs, [1, 2000]);
+  rig.send(5);
+  rig.end();
+  assert.deepEqual(rig.syncs, [1, 2000, 5]);
 });

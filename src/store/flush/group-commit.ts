@@ -14,6 +14,8 @@ import type { AckQueue } from './ack-queue.ts';
 /** No hold is longer, however slow the disk: the loop looks for senders turn by turn meanwhile. */
 const MAX_HOLD_MS = 0.5;
 const MAX_LOOKS = 200;
+/** After a sync of more than this none is held back: many share one already, and the loop has better to do than to look. */
+const SMALL_SYNC_BYTES = 16 * 1024;
 /** After holds that brought nothing, up to so many syncs start at once. */
 const MAX_SKIPS = 64;
 
@@ -24,6 +26,7 @@ export interface SyncedLog {
   readonly unflushed: number;
   readonly syncing: boolean;
   readonly lastSyncMs: number;
+  readonly lastSyncBytes: number;
   flush(): void;
 }
 
@@ -79,7 +82,7 @@ export class GroupCommit {
     this.#holdUntil = 0;
     const released = this.#expected - this.#waitedBefore;
     if (this.#skips > 0) this.#skips--;
-    else if (released > 0 && this.#expected > 1) {
+    else if (released > 0 && this.#expected > 1 && this.#log.lastSyncBytes <= SMALL_SYNC_BYTES) {
       this.#holdUntil = this.#clock.monotonic() + Math.min(MAX_HOLD_MS, this.#log.lastSyncMs);
     }
     this.committed();
