@@ -194,7 +194,12 @@ export class MessageStore {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
     const store = new MessageStore(parts);
     parts.connect((topic, queueId, maxOffset, tagsCode) => store.#arrival(topic, queueId, maxOffset, tagsCode));
-    store.#start();
+    try {
+      store.#start();
+    } catch (error) {
+      await store.#lane?.close();
+      throw error;
+    }
     return store;
   }
 
