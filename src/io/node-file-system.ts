@@ -159,7 +159,7 @@ export const nodeFileSystem: FileSystem = {
   },
 
   syncDirectoryLater(path, done) {
-    if (process.platform === 'win32') return void setImmediate(done, undefined);
+    if (process.platform === 'win32') return queueMicrotask(() => done(undefined));
     const end = (error: NodeJS.ErrnoException | null): void =>
       done(error !== null && error.code !== 'ENOENT' ? ioError(error, 'sync the directory', path) : undefined);
     fs.open(path, fs.constants.O_RDONLY, (openError, fd) => {
