@@ -28,6 +28,12 @@ export interface BrokerConfig {
   regionId: string;
   /** SQL92 filters; off answers them with an error. */
   enablePropertyFilter: boolean;
+  /** Whether the thresholds of groups that read old data are found, and by the errors of ten windows or by the last one alone. */
+  coldCtrStrategyEnable: boolean;
+  usePIDColdCtrStrategy: boolean;
+  /** Old bytes that one group, and all together, may read in a window of 5 s. */
+  cgColdReadThreshold: number;
+  globalColdReadThreshold: number;
   longPollingEnable: boolean;
   shortPollingTimeMills: number;
   slaveReadEnable: boolean;
@@ -92,6 +98,10 @@ export function defaultBrokerConfig(): BrokerConfig {
     traceOn: true,
     regionId: 'DefaultRegion',
     enablePropertyFilter: false,
+    coldCtrStrategyEnable: false,
+    usePIDColdCtrStrategy: true,
+    cgColdReadThreshold: 3 * 1024 * 1024,
+    globalColdReadThreshold: 100 * 1024 * 1024,
     longPollingEnable: true,
     shortPollingTimeMills: 1000,
     slaveReadEnable: false,

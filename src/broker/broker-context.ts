@@ -10,6 +10,7 @@ import { BrokerStats } from './broker-stats.ts';
 import { ConsumerManager } from './client/consumer-manager.ts';
 import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
+import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
@@ -33,6 +34,7 @@ export interface BrokerContext {
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
   readonly unread: UnreadRemoved;
+  readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
   readonly settings: RuntimeConfig;
   /** `ip:port` that clients are told. */
@@ -88,6 +90,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     locks: new RebalanceLockManager(clock, logger),
     schedule,
     unread,
+    coldData: new ColdDataControl(clock, config, store.config),
     stats: new BrokerStats(clock),
     settings: new RuntimeConfig({
       fs,

@@ -6,6 +6,7 @@ import { MemoryFileSystem } from '../io/index.ts';
 import { hostField } from '../message/index.ts';
 import {
   type Channel,
+  decodeFrame,
   type ExtFields,
   type FrameWriter,
   HeaderView,
@@ -14,6 +15,7 @@ import {
   type Request,
   type RequestHandler,
   type Responder,
+  SlabPool,
 } from '../remoting/index.ts';
 import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
@@ -30,6 +32,7 @@ export class FakeChannel implements Channel {
   isOpen = true;
   language = 'JAVA';
   version = 513;
+  readonly slabs: SlabPool = new SlabPool(0);
   readonly sent: Array<{ code: number; ext: ExtFields }> = [];
   closedFor: string | undefined;
   /** Answers `invoke`. */
@@ -77,7 +80,16 @@ export class FakeChannel implements Channel {
     throw new Error('nobody answers');
   }
 
-  send(): void {}
+  /** Requests that were taken over, the oldest first: what is sent answers them. */
+  readonly takenOver: FakeRequest[] = [];
+
+  send(bytes: Uint8Array): void {
+    const frame = Buffer.from(bytes);
+    const header = new HeaderView();
+    const bodyStart = decodeFrame(frame, 4, frame.length, header);
+    const ext = header.toObject();
+    this.takenOver.shift()?.respond(header.code, header.remark ?? null, ext, frame.subarray(bodyStart));
+  }
 
   drop(): void {}
 }
@@ -235,6 +247,6 @@ class FakeRequest implements Request {
   }
 
   takeOver(): void {
-    throw new Error('answered by respond only');
+    (this.channel as FakeChannel).takenOver.push(this);
   }
 }

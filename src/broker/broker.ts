@@ -220,6 +220,7 @@ export class Broker {
     const { context } = this;
     await this.registration.stop();
     this.#hold.stop();
+    context.coldData.stop();
     await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();
     await context.store.close();
@@ -229,11 +230,12 @@ export class Broker {
   }
 
   #startServices(): void {
-    const { clock, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
+    const { clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
     consumers.start();
     producers.start();
     stats.start();
     schedule.start();
+    coldData.start();
     this.#hold.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
@@ -248,6 +250,7 @@ export class Broker {
     for (const timer of this.#timers) timer.cancel();
     this.#spread.stop();
     this.#hold.stop();
+    this.context.coldData.stop();
     this.context.schedule.stop();
     this.context.stats.stop();
     this.context.consumers.stop();

@@ -7,7 +7,7 @@
 //   - `truncate` to a larger length gives zeros and uses no blocks (sparse).
 // Failures are GantryError: DISK_FULL when there is no space, IO for all else; both name the path.
 
-import type { GantryError } from '../common/index.ts';
+import type { GantryError, Logger } from '../common/index.ts';
 import type { FileMapper } from './file-mapper.ts';
 
 /** Called exactly once; `error` is undefined on success. */
@@ -33,6 +33,14 @@ export interface FileHandle {
   /** The descriptor on a real disk, -1 elsewhere. */
   readonly fd: number;
   close(): void;
+}
+
+/** Syncs files one at a time, apart from all else that the disk has to do. */
+export interface SyncLane {
+  /** As `FileHandle.sync`; the handle stays open until `done`. */
+  sync(file: FileHandle, done: Done): void;
+  /** Ends the lane when the syncs that were asked for have ended. */
+  close(): Promise<void>;
 }
 
 export interface FileStat {
@@ -68,6 +76,8 @@ export interface FileSystem {
   createSized(path: string, length: number, done: Done): void;
   /** What names the time since the machine came up; undefined if the system does not tell. */
   bootId(): string | undefined;
+  /** A lane for syncs that somebody waits for. `logger` gets one line if it has to do with less than a lane. */
+  openSyncLane(logger: Logger): SyncLane;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */
   usedFraction(path: string): number;
   /** Maps files into memory; absent where that cannot be done. A mapper of its own each time it is asked for. */

@@ -8,7 +8,7 @@
 
 import { assert, type Clock, GantryError, type Random, systemClock } from '../common/index.ts';
 import type { DoneMapping, FileMapper } from './file-mapper.ts';
-import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
+import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode, SyncLane } from './file-system.ts';
 import { type FaultRule, Faults, type Hold, type InjectedFault, type Operation } from './memory-faults.ts';
 import {
   DirectoryNode,
@@ -299,6 +299,10 @@ export class MemoryFileSystem implements FileSystem {
     this.#requirePower('look at', path);
     if (this.#capacityPages === undefined) return this.reportedUsedFraction;
     return this.#capacityPages === 0 ? 1 : this.#usedPages(this.#root) / this.#capacityPages;
+  }
+
+  openSyncLane(): SyncLane {
+    return { sync: (file, done) => file.sync(done), close: () => Promise.resolve() };
   }
 
   // --- Faults

@@ -2,18 +2,11 @@
 // start; everything that can wait for a disk has a callback form that runs in libuv's pool.
 
 import * as fs from 'node:fs';
-import { GantryError } from '../common/index.ts';
 import type { FileMapper } from './file-mapper.ts';
 import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from './file-system.ts';
+import { ioError } from './io-error.ts';
 import { loadFileMapper } from './mmap.ts';
-
-function ioError(error: unknown, action: string, path: string): GantryError {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new GantryError('DISK_FULL', `no space left while trying to ${action} ${path}`, { cause: error });
-  }
-  return new GantryError('IO', `cannot ${action} ${path}: ${code ?? String(error)}`, { cause: error });
-}
+import { NodeSyncLane } from './node-sync-lane.ts';
 
 class NodeFileHandle implements FileHandle {
   readonly path: string;
@@ -221,6 +214,10 @@ export const nodeFileSystem: FileSystem = {
     } catch {
       return undefined;
     }
+  },
+
+  openSyncLane(logger) {
+    return new NodeSyncLane(logger);
   },
 
   usedFraction(path) {

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { readNamesrvSettings } from '../common/config/index.ts';
 import { CollectingLogger, FakeClock, GantryError } from '../common/index.ts';
 import { MemoryFileSystem } from '../io/index.ts';
-import { type Channel, type ExtFields, HeaderView, parseJson, type Request } from '../remoting/index.ts';
+import { type Channel, type ExtFields, HeaderView, parseJson, type Request, SlabPool } from '../remoting/index.ts';
 import { KvConfig } from './kv-config.ts';
 import { NamesrvSettings } from './namesrv-config.ts';
 import { NamesrvProcessor } from './processor.ts';
@@ -37,6 +37,7 @@ class FakeChannel implements Channel {
   isOpen = true;
   language = 'JAVA';
   version = 513;
+  readonly slabs: SlabPool = new SlabPool(0);
   closedFor: string | undefined;
   #listeners: Array<() => void> = [];
 

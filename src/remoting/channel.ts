@@ -15,6 +15,7 @@ import type { HeaderView } from './header-view.ts';
 import { KeptBody } from './kept-body.ts';
 import { PendingCalls } from './pending-calls.ts';
 import type { Preamble } from './preamble.ts';
+import type { SlabPool } from './slab-pool.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
 
 /** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
@@ -315,15 +316,23 @@ export class SocketChannel implements Channel, HubMember {
 
   // Output
 
-  send(bytes: Uint8Array, answered = 0): void {
+  send(bytes: Uint8Array, answered = 0, slab?: Buffer): void {
     this.inFlight -= answered;
-    if (!this.#open) return;
-    assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
-    if (bytes.length <= COPY_LIMIT) {
-      this.output.body(bytes);
-    } else {
+    if (this.#open && bytes.length > COPY_LIMIT) {
+      assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
       this.#sendPiece(bytes);
+      if (slab !== undefined) this.#slabs.push(slab);
+      return;
     }
+    if (this.#open) {
+      assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
+      this.output.body(bytes);
+    }
+    if (slab !== undefined) this.#hub.slabs.give(slab);
+  }
+
+  get slabs(): SlabPool {
+    return this.#hub.slabs;
   }
 
   drop(count: number): void {

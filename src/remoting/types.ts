@@ -4,6 +4,7 @@ import type { GantryError } from '../common/index.ts';
 import type { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
 import type { KeptBody } from './kept-body.ts';
+import type { SlabPool } from './slab-pool.ts';
 
 /** Header fields of a response or of a request that we send; null and undefined fields are left out, all others become text. */
 export type ExtFields = Record<string, string | number | boolean | null | undefined>;
@@ -97,9 +98,12 @@ export interface Channel {
   onClose(fn: () => void): void;
   /**
    * Sends bytes of whole frames with all else of this loop turn. Takes the bytes over: short ones are copied, long ones must
-   * not change any more. `answered` says how many requests that were taken over these bytes answer.
+   * not change any more. `answered` says how many requests that were taken over these bytes answer. A `slab` of `slabs` that the
+   * bytes lie in is given back there once the socket has taken them.
    */
-  send(bytes: Uint8Array, answered?: number): void;
+  send(bytes: Uint8Array, answered?: number, slab?: Buffer): void;
+  /** Buffers for long answers. */
+  readonly slabs: SlabPool;
   /** What the peer sent behind the request that is being handled waits until `resumeInput`. */
   holdInput(): void;
   resumeInput(): void;

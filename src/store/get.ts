@@ -53,6 +53,10 @@ export class GetResult {
   /** Sum of the sizes. */
   totalBytes = 0;
   suggestPullingFromSlave = false;
+  /** Physical offset of the unit that was looked at first; -1 if none was. */
+  firstPosition = -1;
+  /** With `coldDataFlowControlEnable`: bytes of `totalBytes` that are old. RocketMQ: coldDataSum. */
+  coldBytes = 0;
   /** How far `copyRecords` has come, for a call that is repeated: whole records, and bytes of the next one. */
   copied = 0;
   copiedPart = 0;

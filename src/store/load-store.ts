@@ -17,7 +17,7 @@ import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { parseHours } from './retention/index.ts';
-import { loadSegments, ReadCache, type SegmentFile } from './segment/index.ts';
+import { loadSegments, ReadCache, ReadLane, type SegmentFile } from './segment/index.ts';
 import { planSegments, type SegmentPlan } from './segment-settings.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
@@ -50,6 +50,8 @@ export interface StoreParts {
   kinds: QueueKinds;
   segments: SegmentPlan;
   logCache: ReadCache;
+  /** Where all reads from disk go through. */
+  reads: ReadLane;
   index: IndexService | undefined;
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
@@ -64,6 +66,13 @@ export interface StoreParts {
   cutIdleIndex: (offset: number) => Promise<void>;
   /** Sets who is told of arrivals in watched queues. */
   connect: (listener: ArrivalListener) => void;
+}
+
+/** Memory that this process may use: the machine's, or its control group's where that is less. */
+function memoryLimit(): number {
+  const machine = totalmem();
+  const limit = process.constrainedMemory();
+  return limit > 0 && limit < machine ? limit : machine;
 }
 
 /** Loads and recovers everything that a store is made of. */
@@ -87,8 +96,18 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     derived: false,
     logger,
   });
-  const logCache = new ReadCache(LOG_BLOCK_BYTES, config.gantryReadCacheBytes * 0.75);
-  const queueCache = new ReadCache(QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
+  const reads = new ReadLane({
+    clock,
+    maxBytes: config.gantryColdReadBytesInFlight,
+    bytesPerSecond: config.gantryColdReadBytesPerSecond,
+  });
+  const logCache = new ReadCache(
+    reads,
+    LOG_BLOCK_BYTES,
+    config.gantryReadCacheBytes * 0.75,
+    () => config.dataReadAheadEnable,
+  );
+  const queueCache = new ReadCache(reads, QUEUE_BLOCK_BYTES, config.gantryReadCacheBytes * 0.25);
   const queues = new ConsumeQueueStore({
     fs,
     clock,
@@ -228,12 +247,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     fs,
     clock,
     logger,
-    memoryBytes: dependencies.memoryBytes ?? totalmem(),
+    memoryBytes: dependencies.memoryBytes ?? memoryLimit(),
     logFolder,
     files,
     kinds,
     segments,
     logCache,
+    reads,
     index,
     checkpoint,
     deleted,

@@ -16,7 +16,7 @@ import {
   queueOffset,
   SeldomWarning,
 } from '../common/index.ts';
-import type { FileSystem } from '../io/index.ts';
+import type { FileSystem, SyncLane } from '../io/index.ts';
 import { BatchEncoder } from './batch-encoder.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
@@ -25,6 +25,7 @@ import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
+import { GroupCommit } from './flush/group-commit.ts';
 import { PoolCommit } from './flush/pool-commit.ts';
 import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
@@ -40,6 +41,7 @@ import type { RecoveryReport } from './recovery/report.ts';
 import { Retention } from './retention/index.ts';
 import type { Ready } from './segment/index.ts';
 import { segmentMemory, warmFiles } from './segment-settings.ts';
+import { StageTimes } from './stage-times.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */
@@ -71,6 +73,8 @@ export class MessageStore {
   readonly recovery: RecoveryReport;
   /** Removes old files; its floors and its listener are set here. */
   readonly retention: Retention;
+  /** How long appends, syncs, dispatch and waking take. */
+  readonly times: StageTimes;
 
   readonly #fs: FileSystem;
   readonly #clock: Clock;
@@ -86,6 +90,9 @@ export class MessageStore {
   readonly #acks: AckQueue;
   /** Present: what is appended waits in the transient store pool. */
   readonly #pool: PoolCommit | undefined;
+  /** Where and when syncs run that senders wait for; undefined with asynchronous flush. */
+  readonly #lane: SyncLane | undefined;
+  readonly #group: GroupCommit | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
@@ -122,7 +129,9 @@ export class MessageStore {
     this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
+    this.times = new StageTimes(this.#clock);
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
+    this.#lane = this.#syncFlush ? this.#fs.openSyncLane(this.#logger) : undefined;
     this.#log = new CommitLog({
       fs: this.#fs,
       clock: this.#clock,
@@ -137,6 +146,8 @@ export class MessageStore {
       ),
       warm: warmFiles(this.config, this.#fs, this.#logger),
       onWriteDelayed: parts.segments.pool ? (error) => this.#writeDelayed(error) : undefined,
+      reads: parts.reads,
+      lane: this.#lane,
       mayCommitInto: (base) => this.#derived.mayCommitInto(base),
       onCommitted: () => this.#committedLater(),
       onFlushed: () => this.#flushEnded(),
@@ -144,6 +155,7 @@ export class MessageStore {
       onSyncFailed: (error) => this.#syncFailed(error),
     });
     this.#pool = parts.segments.pool ? new PoolCommit(this.#log, this.#clock, this.config) : undefined;
+    this.#group = this.#syncFlush ? new GroupCommit(this.#clock, this.#log, this.#acks) : undefined;
     this.#appender = new MessageAppender(
       this.#log,
       this.#kinds,
@@ -218,7 +230,12 @@ export class MessageStore {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
     const store = new MessageStore(parts);
     parts.connect((topic, queueId, maxOffset, tagsCode) => store.#arrival(topic, queueId, maxOffset, tagsCode));
-    store.#start();
+    try {
+      store.#start();
+    } catch (error) {
+      await store.#lane?.close();
+      throw error;
+    }
     return store;
   }
 
@@ -237,6 +254,16 @@ export class MessageStore {
   /** Places that dispatch has left out since the start: queues and numbers in properties of messages that made no sense (B75). */
   get oddities(): number {
     return this.#dispatcher.oddities;
+  }
+
+  /**
+   * How far the queues and the index are behind what was put: bytes, and milliseconds between the newest record and the last one that
+   * is dispatched. RocketMQ: dispatchBehindBytes, dispatchBehindMilliseconds.
+   */
+  get dispatchBehind(): { bytes: number; ms: number } {
+    const bytes = this.#log.wrote - this.#dispatcher.doneOffset;
+    if (bytes <= 0) return { bytes: 0, ms: 0 };
+    return { bytes, ms: Math.max(0, this.#appender.lastStoreTimestamp - this.#dispatcher.lastStoreTimestamp) };
   }
 
   /** Why puts are refused now, in words; undefined while they are taken. */
@@ -399,6 +426,11 @@ export class MessageStore {
     return this.#reader.copyRecords(result, target, at, ready);
   }
 
+  /** Whether what lies at a physical offset counts as old (`accessMessageInMemoryHotRatio`). */
+  isCold(offset: number): boolean {
+    return this.#reader.isCold(offset);
+  }
+
   /** The whole record that starts at a physical offset; undefined if none does. */
   recordAt(offset: number): Promise<Uint8Array | undefined> {
     return this.#reader.recordAt(offset);
@@ -509,6 +541,7 @@ export class MessageStore {
     }
     this.#kinds.close();
     this.#checkpoint.close();
+    await this.#lane?.close();
   }
 
   // --- Putting
@@ -568,7 +601,12 @@ export class MessageStore {
 
   #afterCommit(): void {
     if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
-    if (this.#syncFlush || this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
+    if (this.#log.appendMs >= 0) {
+      this.times.append.add(this.#log.appendMs);
+      this.#log.appendMs = -1;
+    }
+    if (this.#group !== undefined) this.#group.committed();
+    else if (this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
   }
 
   /** A commit that went off the loop has ended. */
@@ -585,10 +623,10 @@ export class MessageStore {
 
   #flushEnded(): void {
     if (this.#log.flushed === this.#log.committed) this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
-    if (this.#syncFlush) {
-      this.#log.flush();
-      this.#progress();
-    }
+    this.times.flush.add(this.#log.lastSyncMs);
+    if (this.#group === undefined) return;
+    this.#group.ended();
+    this.#progress();
   }
 
   /** Up to where sends are answered that wait for no flush. */
@@ -600,11 +638,13 @@ export class MessageStore {
     this.#acks.progress(this.#answered, this.#log.flushed);
     // A share of what waits, so that dispatch keeps up with any rate of puts.
     const behind = this.#confirmed - this.#dispatcher.dispatched;
+    if (behind > 0) this.times.beginDispatch();
     const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
     this.#sweepQueues();
     this.#derived.logGrew();
     this.#log.dispatched = this.#dispatcher.doneOffset;
     this.#log.trim();
+    this.times.endDispatch(more);
     if (more) this.#askTurn();
     this.#progressed();
   }

@@ -84,6 +84,11 @@ export interface MessageStoreConfig {
   maxFilterMessageSize: number;
   /** Fraction (percent) of memory taken as "in memory" when a pull chooses its limits. */
   accessMessageInMemoryMaxRatio: number;
+  /** Whether reads of old data are added up (`GetResult.coldBytes`), and beyond which percentage of memory data is old. */
+  coldDataFlowControlEnable: boolean;
+  accessMessageInMemoryHotRatio: number;
+  /** Whether the block behind the one that is being read is fetched too. */
+  dataReadAheadEnable: boolean;
   messageDelayLevel: string;
   /** Retention (src/store/retention): hours that a CommitLog file is kept, hours of the day when old ones go, separated by `;`. */
   fileReservedTime: number;
@@ -111,6 +116,10 @@ export interface MessageStoreConfig {
   gantryQueuesLookedAt: number;
   /** Bytes of the block cache that serves reads behind the tail. */
   gantryReadCacheBytes: number;
+  /** Bytes that reads behind the tail may have in flight at the disk. */
+  gantryColdReadBytesInFlight: number;
+  /** Bytes a second that they may read while messages are being written; 0: any number. */
+  gantryColdReadBytesPerSecond: number;
 }
 
 /** RocketMQ's defaults (5.5.0), ours where a comment above says so. */
@@ -168,6 +177,9 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     maxTransferCountOnMessageInDisk: 8,
     maxFilterMessageSize: 16_000,
     accessMessageInMemoryMaxRatio: 40,
+    coldDataFlowControlEnable: false,
+    accessMessageInMemoryHotRatio: 26,
+    dataReadAheadEnable: true,
     messageDelayLevel: '1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h',
     fileReservedTime: 72,
     deleteWhen: '04',
@@ -186,5 +198,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     gantryMaxDispatchBehindBytes: 256 * 1024 * 1024,
     gantryQueuesLookedAt: 1000,
     gantryReadCacheBytes: 16 * 1024 * 1024,
+    gantryColdReadBytesInFlight: 512 * 1024,
+    gantryColdReadBytesPerSecond: 64 * 1024 * 1024,
   };
 }

@@ -36,6 +36,8 @@ export class PullRequestHold {
   readonly #store: MessageStore;
   readonly #queues = new Map<string, Map<number, HeldQueue>>();
   #woken: HeldQueue[] = [];
+  /** When the first of them was. */
+  #wokenAt = 0;
   #count = 0;
   #timer: Timer | undefined;
   #stopped = false;
@@ -98,7 +100,10 @@ export class PullRequestHold {
       if (maxOffset <= pull.offset) continue;
       if (!pull.filter.all && !pull.filter.codes.has(tagsCode | 0)) continue;
       queue.woken = true;
-      if (this.#woken.push(queue) === 1) this.#clock.soon(() => this.#resumeWoken());
+      if (this.#woken.push(queue) === 1) {
+        this.#wokenAt = this.#clock.monotonic();
+        this.#clock.soon(() => this.#resumeWoken());
+      }
       return;
     }
   }
@@ -111,6 +116,7 @@ export class PullRequestHold {
       const max = this.#store.maxOffsetInQueue(queue.topic, queue.queueId);
       this.#release(queue, (pull) => max > pull.offset);
     }
+    this.#store.times.wake.add(this.#clock.monotonic() - this.#wokenAt);
   }
 
   /** Pulls whose time is up or whose client has gone, and, should an arrival have been missed, those that have something. */

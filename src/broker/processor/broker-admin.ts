@@ -1,6 +1,6 @@
 // The broker itself: its settings, its state, the units of its queues. RocketMQ: AdminBrokerProcessor.
 
-import { javaStringHash } from '../../common/index.ts';
+import { type Histogram, javaStringHash } from '../../common/index.ts';
 import { PropertyName, type StoredMessage } from '../../message/index.ts';
 import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
 import { GetMessageStatus } from '../../store/index.ts';
@@ -74,7 +74,8 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
       brokerVersionDesc: VERSION_DESCRIPTION,
       commitLogMinOffset: String(marks.minimum),
       commitLogMaxOffset: String(marks.wrote),
-      dispatchBehindBytes: String(Math.max(0, marks.wrote - marks.dispatched)),
+      dispatchBehindBytes: String(store.dispatchBehind.bytes),
+      gantryDispatchBehindMs: String(store.dispatchBehind.ms),
       dispatchMaxBuffer: '0',
       earliestMessageTimeStamp: first === undefined ? undefined : String(first.storeTimestamp),
       getMessageEntireTimeMax: '0',
@@ -96,6 +97,9 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     for (const [name, count] of counts.lost)
       table[`gantryRemovedAndNeededBy_${name.replaceAll(' ', '_')}`] = String(count);
     for (const [group, count] of context.unread.byGroup) table[`gantryUnreadMessagesRemoved_${group}`] = String(count);
+    for (const stage of ['append', 'flush', 'dispatch', 'wake'] as const) {
+      table[`gantryTime_${stage}`] = timesText(store.times[stage]);
+    }
     if (used >= 0) {
       table['commitLogDiskRatio'] = asDouble(used);
       table['consumeQueueDiskRatio'] = asDouble(used);
@@ -110,6 +114,12 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     }
     responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ table }));
   });
+}
+
+/** How long one stage of a put takes, of batches. */
+function timesText(times: Histogram): string {
+  const [median, high] = [times.quantile(0.5), times.quantile(0.99)].map((ms) => ms.toFixed(3));
+  return `${times.count} times, median ${median} ms, 99 % ${high} ms, longest ${times.maxMs.toFixed(3)} ms`;
 }
 
 /** RocketMQ: MixAll#humanReadableByteCount in steps of 1024. */

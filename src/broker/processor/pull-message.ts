@@ -8,17 +8,10 @@
 
 import type { GantryError } from '../../common/index.ts';
 import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
-import {
-  type Channel,
-  COPY_LIMIT,
-  FrameWriter,
-  type Request,
-  RequestCode,
-  ResponseCode,
-  SlabPool,
-} from '../../remoting/index.ts';
+import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { ColdPull } from '../colddata/cold-data-control.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
 import { isReadable } from '../topic/topic-config.ts';
@@ -34,12 +27,14 @@ const Forbidden = { BROKER: 1, GROUP: 2, TOPIC: 3, BROADCASTING: 4, SUBSCRIPTION
 
 /** A pull takes at most this many bytes, whatever it asks for. */
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
+const SPARE_RESULTS = 64;
 
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
   readonly #hold: PullRequestHold;
   #result = new GetResult();
-  readonly #slabs = new SlabPool(4 * 1024 * 1024);
+  /** Results of pulls that had to wait for the disk, to be used again. */
+  readonly #spareResults: GetResult[] = [];
   /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
   readonly #filters = new Map<string, TagFilter>();
 
@@ -219,7 +214,7 @@ export class PullMessageProcessor {
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { store, offsets, stats } = this.#context;
+    const { store, offsets, stats, coldData } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -250,6 +245,8 @@ export class PullMessageProcessor {
       )
     ) {
       return;
+    } else if (this.#isHeldUp(pull, result)) {
+      return;
     }
     if (mayHold && wants.commitOffset >= 0) {
       offsets.commit(pull.channel.remoteAddress, wants.group, wants.topic, wants.queueId, wants.commitOffset);
@@ -260,6 +257,7 @@ export class PullMessageProcessor {
       this.#found(pull, result);
       stats.getFound++;
       stats.getMessages += result.count + result.batched;
+      if (result.coldBytes > 0) coldData.add(wants.group, result.coldBytes);
       return;
     }
     stats.getMissed++;
@@ -272,20 +270,48 @@ export class PullMessageProcessor {
     pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
   }
 
+  /** Whether a pull of old data is refused, or waits, since its group has read too much of it. RocketMQ: PullMessageProcessor. */
+  #isHeldUp(pull: Pull, result: GetResult): boolean {
+    const { coldData, consumers, store } = this.#context;
+    const { group } = pull.wants;
+    if (!coldData.isHeldUp(group) || result.firstPosition < 0 || !store.isCold(result.firstPosition)) return false;
+    const type = consumers.find(group)?.behaviour.consumeType;
+    if (type === 'CONSUME_ACTIVELY') {
+      if (pull.hasBeenCold) {
+        if (pull.wants.maxMessages === 1) return false;
+        // RocketMQ: after the wait, one message at a time.
+        pull.wants.maxMessages = 1;
+        pull.run(false);
+        return true;
+      }
+      pull.hasBeenCold = true;
+      if (coldData.hold(pull)) return true;
+    } else if (type !== 'CONSUME_PASSIVELY') return false;
+    pull.answer(ResponseCode.SYSTEM_BUSY, 'This consumer group is reading cold data. It has been flow control');
+    return true;
+  }
+
   /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
   #found(pull: Pull, result: GetResult): void {
-    const writer = new FrameWriter(this.#slabs);
+    const writer = new FrameWriter(pull.channel.slabs);
     writer.begin(ResponseCode.SUCCESS, pull.opaque);
     writer.fields(this.#fields(pull, result));
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {
-      if (error?.code === 'REMOVED') {
-        // Retention was quicker: the pull is told where the queue begins now.
-        this.step(pull, false);
-      } else if (error !== undefined) {
-        pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
+      if (error !== undefined) {
+        const { copied } = result;
+        this.#keepResult(result);
+        if (error.code === 'REMOVED') {
+          // Retention was quicker: the pull is told where the queue begins now.
+          this.step(pull, false);
+        } else if (copied > 0) {
+          // What lies before the fault is an answer; the next pull begins at it.
+          pull.wants.maxMessages = copied;
+          pull.run(false);
+        } else pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`);
       } else if (this.#context.store.copyRecords(result, writer.bytes, at, copy)) {
+        this.#keepResult(result);
         if (result.count === 0) {
           // Damaged, all of them: the client goes on behind.
           pull.answer(pullCode(result.status, 0), getStatusName(result.status), this.#fields(pull, result));
@@ -294,14 +320,17 @@ export class PullMessageProcessor {
         writer.length = at + result.totalBytes;
         writer.endFrame();
         const { bytes, slab } = writer.take();
-        pull.send(bytes);
-        if (bytes.length <= COPY_LIMIT) this.#slabs.give(slab);
+        pull.send(bytes, slab);
       } else if (this.#result === result) {
         // This pull goes on with the result; others get one of their own.
-        this.#result = new GetResult();
+        this.#result = this.#spareResults.pop() ?? new GetResult();
       }
     };
     copy();
+  }
+
+  #keepResult(result: GetResult): void {
+    if (result !== this.#result && this.#spareResults.length < SPARE_RESULTS) this.#spareResults.push(result);
   }
 
   #fields(pull: Pull, result: GetResult): Record<string, number> {
@@ -334,7 +363,9 @@ interface PullWants {
 }
 
 /** A pull under way. */
-class Pull implements HeldPull {
+class Pull implements HeldPull, ColdPull {
+  /** It has waited for its group to read less. */
+  hasBeenCold = false;
   readonly channel: Channel;
   readonly opaque: number;
   readonly wants: PullWants;
@@ -387,9 +418,9 @@ class Pull implements HeldPull {
   }
 
   /** Sends the answer; whoever asked one way gets none. */
-  send(frame: Uint8Array): void {
+  send(frame: Uint8Array, slab?: Buffer): void {
     if (this.#oneway) this.channel.drop(1);
-    else this.channel.send(frame, 1);
+    else this.channel.send(frame, 1, slab);
   }
 }
 

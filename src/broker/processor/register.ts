@@ -5,6 +5,7 @@ import type { BrokerContext } from '../broker-context.ts';
 import { registerBrokerAdmin } from './broker-admin.ts';
 import { registerClientAdmin } from './client-admin.ts';
 import { registerClientManage } from './client-manage.ts';
+import { registerColdDataAdmin } from './cold-data-admin.ts';
 import { registerConsumerManage } from './consumer-manage.ts';
 import { registerLock } from './lock.ts';
 import { registerOffsetAdmin } from './offset-admin.ts';
@@ -40,4 +41,5 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerStatsAdmin(registry, context);
   registerClientAdmin(registry, context);
   registerBrokerAdmin(registry, context);
+  registerColdDataAdmin(registry, context);
 }

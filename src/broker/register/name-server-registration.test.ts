@@ -7,6 +7,7 @@ import {
   type RemotingResponse,
   RequestCode,
   ResponseCode,
+  SlabPool,
 } from '../../remoting/index.ts';
 import { DataVersion } from '../data-version.ts';
 import { TopicConfig, type TopicConfigFields } from '../topic/topic-config.ts';
@@ -82,6 +83,7 @@ class FakeNameServer {
       get isOpen() {
         return open;
       },
+      slabs: new SlabPool(0),
       language: 'JAVA',
       version: 513,
       inFlight: 0,

@@ -132,6 +132,24 @@ export function popRetryTopicV2(topic: string, group: string): string {
   return `${RETRY_GROUP_TOPIC_PREFIX}${group}+${topic}`;
 }
 
+const SYSTEM_PULL_GROUPS: ReadonlySet<string> = new Set([
+  'DEFAULT_CONSUMER',
+  'TOOLS_CONSUMER',
+  'SCHEDULE_CONSUMER',
+  'FILTERSRV_CONSUMER',
+  '__MONITOR_CONSUMER',
+  'SELF_TEST_C_GROUP',
+  'CID_ONS-HTTP-PROXY',
+  'CID_ONSAPI_PERMISSION',
+  'CID_ONSAPI_OWNER',
+  'CID_ONSAPI_PULL',
+]);
+
+/** Groups of tools and of the broker itself. RocketMQ: isSysConsumerGroupPullMessage. */
+export function isSystemPullGroup(group: string): boolean {
+  return SYSTEM_PULL_GROUPS.has(group) || isSystemGroup(group);
+}
+
 /** Groups with this prefix serve the broker itself. */
 export function isSystemGroup(group: string): boolean {
   return group.startsWith('CID_RMQ_SYS_');

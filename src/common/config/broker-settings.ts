@@ -468,10 +468,35 @@ export const BROKER_SETTINGS: SettingTable = {
     ),
 
     // Cold data.
-    later('coldCtrStrategyEnable', 'bool', false, '', 'Whether groups that read old data are slowed down.'),
-    later('usePIDColdCtrStrategy', 'bool', true, '', 'How their limit is found.'),
-    later('cgColdReadThreshold', 'long', 3_145_728, 'bytes', 'Old data that one group may read.'),
-    later('globalColdReadThreshold', 'long', 104_857_600, 'bytes', 'Old data that all may read.'),
+    honoured(
+      'cgColdReadThreshold',
+      'long',
+      3_145_728,
+      'bytes in 5 s',
+      'With coldDataFlowControlEnable: old data that one group may read, unless a command has set another limit for it.',
+      { min: 0, live: true },
+    ),
+    honoured('globalColdReadThreshold', 'long', 104_857_600, 'bytes in 5 s', 'Old data that all groups may read.', {
+      min: 0,
+      live: true,
+    }),
+    honoured(
+      'coldCtrStrategyEnable',
+      'bool',
+      false,
+      '',
+      'Raise and lower the limits of groups by what all of them read.',
+      {
+        live: true,
+      },
+    ),
+    honoured(
+      'usePIDColdCtrStrategy',
+      'bool',
+      true,
+      '',
+      'Judge by the last ten windows of 5 s; false judges by the last one alone.',
+    ),
 
     // What belongs to Java's threads and memory.
     moot('sendMessageThreadPoolNums', 'int', null, 'threads', 'Java: threads for sends.'),

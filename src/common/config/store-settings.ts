@@ -322,6 +322,22 @@ export const STORE_SETTINGS: SettingTable = {
         min: 1_048_576,
       },
     ),
+    honoured(
+      'gantryColdReadBytesInFlight',
+      'long',
+      524_288,
+      'bytes',
+      'Old messages that are being read from disk at the same time; while somebody waits for a sync, one read at a time.',
+      { min: 65_536 },
+    ),
+    honoured(
+      'gantryColdReadBytesPerSecond',
+      'long',
+      67_108_864,
+      'bytes a second',
+      'Old messages that are read from disk while new ones are being written; 0 means no limit. Without writes there is none.',
+      { min: 0 },
+    ),
 
     // Look-up by key.
     honoured('messageIndexEnable', 'bool', true, '', 'Keep an index, so that messages are found by key.', {
@@ -690,7 +706,13 @@ export const STORE_SETTINGS: SettingTable = {
     later('timerMetricSmallThreshold', 'int', 1_000_000, 'messages', 'Backlog up to which that check counts exactly.'),
     later('timerProgressLogIntervalMs', 'int', 10_000, 'ms', 'Time between two progress lines of the timer.'),
     later('timerInterceptDelayLevel', 'bool', false, '', 'RocketMQ declares it and never reads it.'),
-    later('timerColdDataCheckIntervalMs', 'int', 60_000, 'ms', 'Time between two looks for cold pages.'),
+    moot(
+      'timerColdDataCheckIntervalMs',
+      'int',
+      60_000,
+      'ms',
+      'Java: time between two looks which pages are in memory.',
+    ),
     later('appendTopicForTimerDeleteKey', 'bool', false, '', 'Whether a cancelling key begins with the topic.'),
     moot('timerGetMessageThreadNum', 'int', 3, 'threads', 'Threads that read due messages.'),
     moot('timerPutMessageThreadNum', 'int', 3, 'threads', 'Threads that deliver them.'),
@@ -708,10 +730,37 @@ export const STORE_SETTINGS: SettingTable = {
     moot('compactionThreadNum', 'int', 6, 'threads', 'Threads that compact.'),
 
     // Cold data.
-    later('coldDataFlowControlEnable', 'bool', false, '', 'Whether reads of old data are throttled.'),
-    later('coldDataScanEnable', 'bool', false, '', 'Whether pages out of memory are looked for.'),
-    later('dataReadAheadEnable', 'bool', true, '', 'Whether the system reads ahead.'),
-    later('accessMessageInMemoryHotRatio', 'int', 26, '% of memory', 'Part of the log that counts as hot.'),
+    honoured(
+      'coldDataFlowControlEnable',
+      'bool',
+      false,
+      '',
+      'Limit what each group reads of old data (cgColdReadThreshold): push consumers beyond it are told that the broker is busy, pull consumers wait.',
+      { live: true },
+    ),
+    honoured(
+      'accessMessageInMemoryHotRatio',
+      'int',
+      26,
+      '% of memory',
+      'Messages further from the end of the log than this count as old for coldDataFlowControlEnable.',
+      { min: 0, live: true },
+    ),
+    honoured(
+      'dataReadAheadEnable',
+      'bool',
+      true,
+      '',
+      'Read the next block of old messages while one is being read; false reads what is asked for.',
+      { live: true },
+    ),
+    moot(
+      'coldDataScanEnable',
+      'bool',
+      false,
+      '',
+      'Java: look which pages are in memory. Here the distance to the end decides.',
+    ),
 
     // What belongs to Java's threads, locks and mapped memory.
     moot('sharedByteBufferNum', 'int', 16, 'buffers', 'Java: buffers of those writes.'),

@@ -14,23 +14,28 @@
 // Chunks that are committed and dispatched stay as the cache of the tail until their budget is used up.
 
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
-import type { FileSystem } from '../../io/index.ts';
+import type { FileSystem, SyncLane } from '../../io/index.ts';
 import { BLANK_BYTES, MAGIC_BLANK } from '../../message/index.ts';
 import {
   BufferedMemory,
   type Chunk,
   cutSegments,
   type ReadCache,
+  type ReadLane,
   type Ready,
   SegmentFile,
   type SegmentMemory,
   segmentAt,
+  shortRead,
   type WarmFiles,
   zeroBytes,
 } from '../segment/index.ts';
 
 /** Bytes of chunks kept as the cache of the tail. */
 const TAIL_BYTES = 8 * 1024 * 1024;
+/** With few senders, blocks are taken ahead of the log in steps of this, by syncs of less than that. */
+const AHEAD_BYTES = 64 * 1024;
+const SMALL_SYNC_BYTES = 16 * 1024;
 /** A synchronous write that takes longer than this means that the disk stalls writers: for a while, writes go off the loop. */
 const SLOW_WRITE_MS = 25;
 const ASYNC_AFTER_SLOW_MS = 10_000;
@@ -46,6 +51,9 @@ export interface CommitLogOptions {
   /** End of the sound data, from recovery: all positions start here. */
   end: number;
   cache: ReadCache;
+  reads: ReadLane;
+  /** Where syncs run; without one, in the pool of all disk work. */
+  lane?: SyncLane | undefined;
   /** Where appends lie until they are committed; default memory of the process. */
   memory?: SegmentMemory;
   /** Fills files that are made ahead, so that their blocks are there before they are needed. */
@@ -77,6 +85,12 @@ export class CommitLog {
   dispatched: number;
   /** When the oldest append that is not committed yet was made; 0 if all is committed. */
   uncommittedSince = 0;
+  /** How long what was committed last had waited since its first append, in ms; -1 once somebody has taken note. */
+  appendMs = -1;
+  /** How long the last sync took, from its start to its end on the loop, in ms. */
+  lastSyncMs = 0;
+  /** Bytes that it covered. */
+  lastSyncBytes = 0;
 
   readonly #options: CommitLogOptions;
   readonly #fs: FileSystem;
@@ -91,6 +105,8 @@ export class CommitLog {
   #writing = false;
   #asyncUntil = 0;
   #syncing = false;
+  /** Up to here the file system has blocks for the log, as far as is known. */
+  #hasBlocksTo = 0;
   #syncFailed: GantryError | undefined;
   #delayed: GantryError | undefined;
   #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
@@ -240,11 +256,9 @@ export class CommitLog {
       return done(undefined);
     }
     const file = this.#fileOf(offset, length);
-    const handle = file.handle();
-    file.pin();
-    handle.read(target, 0, length, offset - file.base, (error) => {
-      file.unpin();
-      done(error);
+    const position = offset - file.base;
+    this.#options.reads.read(file, target, length, position, (error, got) => {
+      done(error ?? (got < length ? shortRead(file, position, length, got) : undefined));
     });
   }
 
@@ -267,7 +281,9 @@ export class CommitLog {
         this.#advanceCommitted(chunk, from + length);
         continue;
       }
-      if (this.#options.onWriteDelayed !== undefined || this.#clock.monotonic() < this.#asyncUntil) {
+      const started = this.#clock.monotonic();
+      this.#options.reads.wroteAt = started;
+      if (this.#options.onWriteDelayed !== undefined || started < this.#asyncUntil) {
         this.#writing = true;
         chunk.file.handle().write(chunk.bytes, from, length, position, (error) => {
           this.#writing = false;
@@ -282,21 +298,28 @@ export class CommitLog {
         });
         return;
       }
-      const started = this.#clock.monotonic();
       try {
         chunk.file.handle().writeSync(chunk.bytes, from, length, position);
       } catch (error) {
         return this.#writeFailed(error as GantryError);
       }
-      if (this.#clock.monotonic() - started > SLOW_WRITE_MS)
-        this.#asyncUntil = this.#clock.monotonic() + ASYNC_AFTER_SLOW_MS;
+      this.#noteSlow(started);
       this.#advanceCommitted(chunk, from + length);
     }
+  }
+
+  #noteSlow(started: number): void {
+    const now = this.#clock.monotonic();
+    if (now - started > SLOW_WRITE_MS) this.#asyncUntil = now + ASYNC_AFTER_SLOW_MS;
   }
 
   /** Bytes that are committed but not known to be durable. */
   get unflushed(): number {
     return this.committed - this.flushed;
+  }
+
+  get syncing(): boolean {
+    return this.#syncing;
   }
 
   /** Starts a sync of what is committed, unless one is under way: that one's end starts the next. */
@@ -307,9 +330,12 @@ export class CommitLog {
     this.#syncing = true;
     const handle = file.handle();
     file.pin();
-    handle.sync((error) => {
+    const started = this.#clock.monotonic();
+    const ended = (error: GantryError | undefined): void => {
       file.unpin();
       this.#syncing = false;
+      this.#options.reads.yieldTo(false);
+      this.lastSyncMs = this.#clock.monotonic() - started;
       // Another sync that failed meanwhile may have cost the bytes of this one: the system tells it once.
       const failure = this.#syncFailed ?? error;
       if (failure !== undefined) {
@@ -320,12 +346,39 @@ export class CommitLog {
         return;
       }
       assert(target >= this.flushed && target <= this.committed, 'a sync ended outside of what is committed');
+      this.lastSyncBytes = target - this.flushed;
       this.flushed = target;
       // A file that is full needs no one to ask: go on into the next one.
       if (target === file.end) this.flush();
       this.#options.onFlushed();
       this.#releaseSyncWaiters();
-    });
+    };
+    const { lane, reads } = this.#options;
+    if (lane === undefined) return handle.sync(ended);
+    this.#takeBlocks(file);
+    reads.yieldTo(true);
+    lane.sync(handle, ended);
+  }
+
+  /**
+   * A sync of bytes in a new block waits for the file system's journal, too. So small syncs write zeros ahead, where zeros are: those that
+   * follow find their blocks. Nothing of it counts, and a failure is left to the next append.
+   */
+  #takeBlocks(file: SegmentFile): void {
+    // Mapped pages may hold what is appended and not committed yet, and have their blocks anyway.
+    if (!(this.#memory instanceof BufferedMemory)) return;
+    const at = this.committed;
+    if (at < this.#hasBlocksTo || this.#writing || at >= file.end || at - this.flushed > SMALL_SYNC_BYTES) return;
+    const started = this.#clock.monotonic();
+    if (started < this.#asyncUntil) return;
+    const end = Math.min(file.end, at - (at % AHEAD_BYTES) + 2 * AHEAD_BYTES);
+    this.#hasBlocksTo = end;
+    try {
+      zeroBytes(file.handle(), at - file.base, end - at);
+    } catch {
+      // The disk is full, or worse: whoever needs the bytes is told.
+    }
+    this.#noteSlow(started);
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */
@@ -373,6 +426,7 @@ export class CommitLog {
     this.wrote = offset;
     this.committed = offset;
     this.flushed = Math.min(this.flushed, offset);
+    this.#hasBlocksTo = Math.min(this.#hasBlocksTo, offset);
     this.dispatched = Math.min(this.dispatched, offset);
     this.#makeNextAhead();
   }
@@ -502,6 +556,7 @@ export class CommitLog {
       this.committed = next === undefined ? this.wrote : next.start;
     }
     if (this.committed === this.wrote) {
+      this.appendMs = this.#clock.monotonic() - this.uncommittedSince;
       this.uncommittedSince = 0;
       if (!chunk.mapped && this.#memory.canMap(chunk.file, this.wrote)) this.#current = undefined;
     } else {

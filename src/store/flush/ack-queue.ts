@@ -81,6 +81,11 @@ export class AckQueue {
     return this.#committed.size + this.#flushed.size;
   }
 
+  /** Entries that wait for a sync. */
+  get waitingForSync(): number {
+    return this.#flushed.size;
+  }
+
   /** Lets `target` wait until everything below `offset` is committed, or with `flush` synced; settles at once if it is already. */
   park(offset: number, flush: boolean, target: AckTarget): void {
     if (offset <= (flush ? this.#flushedTo : this.#committedTo)) {

@@ -64,6 +64,7 @@ export class MessageReader {
   readonly #config: MessageStoreConfig;
   /** Distance from the log's end within which a record counts as "in memory". */
   readonly #inMemoryBytes: number;
+  readonly #memoryBytes: number;
   readonly #units = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
   readonly #unitView = viewOf(this.#units);
   readonly #logger: Logger;
@@ -79,6 +80,7 @@ export class MessageReader {
     this.#ext = options.kinds.ext;
     this.#index = options.index;
     this.#config = options.config;
+    this.#memoryBytes = options.memoryBytes;
     this.#inMemoryBytes = (options.memoryBytes * options.config.accessMessageInMemoryMaxRatio) / 100;
     this.#batch = new BatchReader(options.log, options.kinds.batch, options.config, this.#inMemoryBytes);
   }
@@ -99,6 +101,8 @@ export class MessageReader {
     result.copied = 0;
     result.copiedPart = 0;
     result.suggestPullingFromSlave = false;
+    result.firstPosition = -1;
+    result.coldBytes = 0;
     const queue = this.#kinds.find(topic, queueId);
     const min = queue?.minOffset ?? 0;
     const max = queue?.maxOffset ?? 0;
@@ -136,6 +140,7 @@ export class MessageReader {
     let next = offset;
     let skipBelow = 0;
     let newest = 0;
+    const coldBelow = config.coldDataFlowControlEnable ? this.#coldBelow : -1;
     scan: while (next < end) {
       // What was found so far is an answer; only a scan that has not begun must wait.
       const begun = next > offset;
@@ -171,6 +176,7 @@ export class MessageReader {
             passes = filter.codes.has(unitTag(view, at));
           }
         }
+        if (next === offset) result.firstPosition = position;
         next++;
         newest = position;
         if (position < skipBelow || !passes) continue;
@@ -183,12 +189,22 @@ export class MessageReader {
         result.sizes[result.count] = size;
         result.count++;
         result.totalBytes += size;
+        if (position < coldBelow) result.coldBytes += size;
         status = GetMessageStatus.FOUND;
         skipBelow = 0;
       }
     }
     result.suggestPullingFromSlave = logEnd - newest > this.#inMemoryBytes;
     return answer(result, status, next);
+  }
+
+  /** Whether a position is so far from the log's end that it counts as old. RocketMQ: checkInColdAreaByCommitOffset. */
+  isCold(position: number): boolean {
+    return position < this.#coldBelow;
+  }
+
+  get #coldBelow(): number {
+    return this.#log.committed - (this.#memoryBytes * this.#config.accessMessageInMemoryHotRatio) / 100;
   }
 
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {

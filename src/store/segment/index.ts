@@ -1,5 +1,6 @@
 export { MappedMemory, type MappedMemoryOptions } from './mapped-memory.ts';
 export { ReadCache, type Ready } from './read-cache.ts';
+export { ReadLane, type ReadLaneOptions } from './read-lane.ts';
 export {
   cutSegments,
   loadSegments,
@@ -7,6 +8,7 @@ export {
   type SegmentFolder,
   segmentAt,
   segmentName,
+  shortRead,
   zeroBytes,
 } from './segment-directory.ts';
 export { BufferedMemory, type Chunk, type SegmentMemory } from './segment-memory.ts';

@@ -7,15 +7,22 @@
 // Invariant: a block's bytes below `valid` are what the file held when it was read, and nothing at or below the caller's committed
 // mark changes afterwards (`forget` is called where a file is cut).
 
-import { assert, GantryError } from '../../common/index.ts';
-import type { SegmentFile } from './segment-directory.ts';
+import { assert, type GantryError } from '../../common/index.ts';
+import type { ReadLane } from './read-lane.ts';
+import { type SegmentFile, shortRead } from './segment-directory.ts';
 
 interface Block {
   bytes: Uint8Array;
   /** Bytes that may be used; below the block's length at the end of what was committed when it was read. */
   valid: number;
   loading: boolean;
-  waiters: Ready[];
+  waiters: Waiter[];
+}
+
+/** A read that needs the bytes of a block below `needed`. */
+interface Waiter {
+  needed: number;
+  ready: Ready;
 }
 
 /** Runs when a read can be repeated; with the error if the bytes cannot be had. */
@@ -27,6 +34,7 @@ export class ReadCache {
   /** Bytes of a block. */
   readonly blockBytes: number;
   readonly #maxBlocks: number;
+  readonly #lane: ReadLane;
   readonly #blocks = new Map<number, Block>();
   readonly #numbers = new Map<SegmentFile, number>();
   #nextNumber = 1;
@@ -34,10 +42,12 @@ export class ReadCache {
   #lastKey = -1;
   #lastBlock: Block | undefined;
   readonly #free: Uint8Array[] = [];
-  /** Reads from disk since the start, for the metrics. */
-  diskReads = 0;
+  readonly #readsAhead: () => boolean;
 
-  constructor(blockBytes: number, budgetBytes: number) {
+  /** `readsAhead`: whether the block behind the one that is being read is fetched too. */
+  constructor(lane: ReadLane, blockBytes: number, budgetBytes: number, readsAhead: () => boolean = () => true) {
+    this.#readsAhead = readsAhead;
+    this.#lane = lane;
     this.blockBytes = blockBytes;
     this.#maxBlocks = Math.max(4, Math.floor(budgetBytes / blockBytes));
   }
@@ -98,7 +108,7 @@ export class ReadCache {
           this.#blocks.set(key, block);
           this.#lastKey = key;
           this.#lastBlock = block;
-          this.#readAhead(file, number, index + 1, limit);
+          this.#fetchNext(file, number, index + 1, limit);
         }
         return block;
       }
@@ -107,11 +117,12 @@ export class ReadCache {
       this.#lastKey = -1;
     }
     const loading = block?.loading ? block : this.#load(file, key, index, limit);
-    loading.waiters.push(ready);
+    loading.waiters.push({ needed, ready });
     return undefined;
   }
 
-  #readAhead(file: SegmentFile, number: number, index: number, limit: number): void {
+  #fetchNext(file: SegmentFile, number: number, index: number, limit: number): void {
+    if (!this.#lane.isIdle || !this.#readsAhead()) return;
     const key = number * KEY_BLOCKS + index;
     if (index * this.blockBytes + this.blockBytes <= limit && !this.#blocks.has(key))
       this.#load(file, key, index, limit);
@@ -124,17 +135,15 @@ export class ReadCache {
     const bytes = this.#free.pop() ?? new Uint8Array(this.blockBytes);
     const block: Block = { bytes, valid, loading: true, waiters: [] };
     this.#blocks.set(key, block);
-    this.diskReads++;
-    const handle = file.handle();
-    file.pin();
-    handle.read(bytes, 0, valid, start, (error, got) => {
-      file.unpin();
+    this.#lane.read(file, bytes, valid, start, (error, got) => {
       block.loading = false;
+      // What was read before a fault is as good as ever: only who needs more is told of it.
+      block.valid = got;
       const failure = error ?? (got < valid ? shortRead(file, start, valid, got) : undefined);
-      if (failure !== undefined && this.#blocks.get(key) === block) this.#blocks.delete(key);
+      if (got === 0 && this.#blocks.get(key) === block) this.#blocks.delete(key);
       const waiters = block.waiters;
       block.waiters = [];
-      for (const waiter of waiters) waiter(failure);
+      for (const { needed, ready } of waiters) ready(needed <= got ? undefined : failure);
     });
     return block;
   }
@@ -152,11 +161,4 @@ export class ReadCache {
       return;
     }
   }
-}
-
-function shortRead(file: SegmentFile, position: number, wanted: number, got: number): GantryError {
-  return new GantryError(
-    'IO',
-    `${file.path} ends at byte ${position + got}, ${position + wanted} are expected: it was cut`,
-  );
 }

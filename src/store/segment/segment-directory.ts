@@ -71,6 +71,14 @@ export class SegmentFile {
   }
 }
 
+/** A file is shorter than it was: it was cut under us. */
+export function shortRead(file: SegmentFile, position: number, wanted: number, got: number): GantryError {
+  return new GantryError(
+    'IO',
+    `${file.path} ends at byte ${position + got}, ${position + wanted} are expected: it was cut`,
+  );
+}
+
 /** 20 digits. RocketMQ: UtilAll#offset2FileName. */
 export function segmentName(base: number): string {
   return String(base).padStart(20, '0');

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Histogram } from './histogram.ts';
+
+test('quantiles are right to within a bucket, and never above the greatest value', () => {
+  const histogram = new Histogram();
+  assert.equal(histogram.quantile(0.99), 0);
+  for (let i = 1; i <= 1000; i++) histogram.add(i / 10);
+  assert.equal(histogram.count, 1000);
+  assert.ok(Math.abs(histogram.sumMs - 50_050) < 1e-6);
+  for (const [fraction, exact] of [
+    [0.5, 50],
+    [0.99, 99],
+    [0.001, 0.1],
+  ] as const) {
+    const value = histogram.quantile(fraction);
+    assert.ok(value >= exact && value <= exact * 1.1, `${fraction}: ${value}`);
+  }
+  assert.equal(histogram.quantile(1), 100);
+});
+
+test('what is shorter than the first bucket or longer than the last one is counted all the same', () => {
+  const histogram = new Histogram();
+  for (const ms of [0, -1, 1e12]) histogram.add(ms);
+  assert.equal(histogram.count, 3);
+  assert.equal(histogram.quantile(0.5), 0.001 * 2 ** (1 / 8));
+  assert.equal(histogram.maxMs, 1e12);
+});

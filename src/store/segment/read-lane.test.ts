@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, GantryError } from '../../common/index.ts';
+import { MemoryFileSystem } from '../../io/index.ts';
+import { ReadLane } from './read-lane.ts';
+import { SegmentFile } from './segment-directory.ts';
+
+const SIZE = 1000;
+
+/** A file whose reads are held back until they are released, oldest first. */
+function rig(bytesPerSecond = 0): {
+  fs: MemoryFileSystem;
+  clock: FakeClock;
+  lane: ReadLane;
+  done: string[];
+  read: (name: string, length: number) => void;
+  release: () => void;
+} {
+  const clock = new FakeClock();
+  const fs = new MemoryFileSystem({ directories: ['/d'], schedule: (task) => task() });
+  fs.open('/d/00000000000000000000', 'create').truncateSync(SIZE);
+  const file = new SegmentFile(fs, '/d', 0, SIZE, true);
+  const hold = fs.hold('read');
+  const lane = new ReadLane({ clock, maxBytes: 200, bytesPerSecond });
+  const done: string[] = [];
+  const read = (name: string, length: number): void => {
+    lane.read(file, new Uint8Array(length), length, 0, (error, got) => done.push(`${name} ${error?.code ?? got}`));
+  };
+  return { fs, clock, lane, done, read, release: () => hold.release(1) };
+}
+
+test('so many bytes are in flight and no more; the rest waits in order', () => {
+  const { lane, done, read, release } = rig();
+  for (const name of ['a', 'b', 'c', 'd']) read(name, 100);
+  assert.deepEqual([lane.inFlight, lane.waiting], [200, 2]);
+  assert.equal(lane.isIdle, false);
+  release();
+  assert.deepEqual([lane.inFlight, lane.waiting, done], [200, 1, ['a 100']]);
+  for (let i = 0; i < 3; i++) release();
+  assert.deepEqual(done, ['a 100', 'b 100', 'c 100', 'd 100']);
+  assert.equal(lane.isIdle, true);
+});
+
+test('a read that is longer than the budget goes alone', () => {
+  const { lane, done, read, release } = rig();
+  for (const [name, length] of [
+    ['a', 50],
+    ['long', 900],
+    ['b', 50],
+  ] as const)
+    read(name, length);
+  assert.equal(lane.inFlight, 50);
+  release();
+  assert.equal(lane.inFlight, 900);
+  release();
+  release();
+  assert.deepEqual(done, ['a 50', 'long 900', 'b 50']);
+});
+
+test('while somebody waits for a sync, reads go one by one', () => {
+  const { lane, read, release } = rig();
+  lane.yieldTo(true);
+  for (const name of ['a', 'b', 'c', 'd']) read(name, 50);
+  assert.deepEqual([lane.inFlight, lane.waiting], [50, 3]);
+  release();
+  assert.equal(lane.inFlight, 50);
+  lane.yieldTo(false);
+  assert.equal(lane.inFlight, 150);
+});
+
+test('while messages are written, reads keep to their rate; otherwise they do not', () => {
+  const { clock, lane, done, read, release } = rig(10_000);
+  for (let i = 0; i < 5; i++) {
+    read('idle', 100);
+    release();
+  }
+  assert.equal(done.length, 5);
+  lane.wroteAt = clock.monotonic();
+  // 20 ms of rate are 200 bytes: two reads, one of them in advance, and then 10 ms for each 100 bytes.
+  for (let i = 0; i < 5; i++) {
+    read('busy', 100);
+    release();
+  }
+  const first = done.length;
+  assert.ok(first <= 8, `${first} reads at once`);
+  for (let i = 0; i < 10; i++) {
+    clock.advance(10);
+    lane.wroteAt = clock.monotonic();
+    release();
+  }
+  assert.equal(done.length, 10);
+});
+
+test('a file that cannot be opened fails its own read and no other', () => {
+  const { fs, lane, done, read, release } = rig();
+  const gone = new SegmentFile(fs, '/d', 5000, SIZE, true);
+  lane.read(gone, new Uint8Array(10), 10, 0, (error) => done.push(`gone ${error instanceof GantryError}`));
+  read('a', 10);
+  release();
+  assert.deepEqual(done, ['gone true', 'a 10']);
+  assert.equal(lane.inFlight, 0);
+});
