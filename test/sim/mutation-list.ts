@@ -25,7 +25,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'skip the sync',
     changes: [
-      { file: LOG, find: 'handle.sync((error) => {', replace: '((done) => this.#clock.soon(done))((error) => {' },
+      { file: LOG, find: 'return handle.sync(ended)', replace: 'return this.#clock.soon(() => ended(undefined))' },
+      { file: LOG, find: 'lane.sync(handle, ended)', replace: 'this.#clock.soon(() => ended(undefined))' },
     ],
   },
   {
@@ -125,9 +126,14 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'drop a pin: of a file that is being read',
     changes: [
       {
-        file: 'store/segment/read-cache.js',
-        find: 'file.pin();\n        handle.read(bytes, 0, valid, start, (error, got) => {\n            file.unpin();',
-        replace: 'handle.read(bytes, 0, valid, start, (error, got) => {',
+        file: 'store/segment/read-lane.js',
+        find: 'file.pin();\n        this.#waiting.push',
+        replace: 'this.#waiting.push',
+      },
+      {
+        file: 'store/segment/read-lane.js',
+        find: 'file.unpin();\n            this.#reads--',
+        replace: 'this.#reads--',
       },
     ],
   },

@@ -450,6 +450,8 @@ class History {
 
   /** The log may begin later than before. */
   #noteRemoved(): void {
+    // In the middle of a cut there may be no file at all.
+    if (this.#model.isBeingCut) return;
     const { minimum, dispatched: reached, flushed } = this.#store!.watermarks;
     if (minimum <= this.#model.start) return;
     assert.ok(minimum <= reached && minimum <= flushed, `what is neither dispatched nor durable stays`);
