@@ -92,3 +92,12 @@ test('after a power cut at any moment the old mark or the new one is found, with
     else assert.equal(again.found, undefined, `seed ${seed}`);
   }
 });
+
+test('a bit of the checkpoint that flipped does not make it another broker’s', () => {
+  const fs = disk();
+  write(load(fs).checkpoint, 100);
+  const file = fs.open(PATH, 'write');
+  file.writeSync(Uint8Array.of(0x10), 0, 1, 2);
+  file.close();
+  assert.equal(load(fs).found, 100);
+});

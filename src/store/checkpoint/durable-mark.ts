@@ -68,7 +68,7 @@ export class DurableMark {
       const saved = decode(bytes.subarray(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES));
       if (saved === undefined) continue;
       if (newest === undefined || saved.sequence > newest.sequence) newest = saved;
-      const fits = checkpoint === undefined || saved.checkpoint.every((value, i) => value === checkpoint[i]);
+      const fits = checkpoint === undefined || belongs(saved.checkpoint, checkpoint);
       if (fits && (found === undefined || saved.sequence > found.sequence)) found = saved;
     }
     const last = { flushed: found?.flushed ?? 0, newest: found?.newest ?? 0 };
@@ -142,6 +142,16 @@ export class DurableMark {
     if (fresh) this.#fs.syncDirectory(this.#folder);
     return this.#file;
   }
+}
+
+/** Whether values of the checkpoint are those that were saved, up to a bit that has flipped since: another broker changes more. */
+function belongs(saved: readonly number[], found: readonly number[]): boolean {
+  const changed = saved.filter((value, i) => value !== found[i]);
+  if (changed.length !== 1) return changed.length === 0;
+  const now = found.find((value, i) => value !== saved[i])!;
+  if (!Number.isSafeInteger(now)) return true;
+  const bits = BigInt.asUintN(64, BigInt(changed[0]!) ^ BigInt(now));
+  return (bits & (bits - 1n)) === 0n;
 }
 
 function sum(bytes: Uint8Array): string {
