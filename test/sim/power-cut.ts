@@ -429,6 +429,8 @@ class History {
     this.#trace(`kill, ${this.#model.writtenTo} written, ${this.#model.durableTo} durable of ${this.#model.end}`);
     this.#note();
     this.#store = undefined;
+    // What a pull of the dead process still hears reaches nobody.
+    this.#readers.forget();
     this.#world.fs.kill(this.#world.random);
     this.#ending = 'kill';
     this.report.kills++;
@@ -438,6 +440,7 @@ class History {
     this.#note();
     this.#trace(`power cut, ${this.#model.durableTo} durable of ${this.#model.end}`);
     this.#store = undefined;
+    this.#readers.forget();
     const unit = this.#extra === undefined ? undefined : this.#extra.int(2) === 0 ? PAGE : SECTOR;
     this.#world.fs.powerCut(this.#world.random, unit);
     this.#ending = 'power';
@@ -450,9 +453,9 @@ class History {
 
   /** The log may begin later than before. */
   #noteRemoved(): void {
+    const { minimum, wrote, dispatched: reached, flushed } = this.#store!.watermarks;
     // In the middle of a cut there may be no file at all.
-    if (this.#model.isBeingCut) return;
-    const { minimum, dispatched: reached, flushed } = this.#store!.watermarks;
+    if (this.#model.isBeingCut && minimum === wrote) return;
     if (minimum <= this.#model.start) return;
     assert.ok(minimum <= reached && minimum <= flushed, `what is neither dispatched nor durable stays`);
     this.#trace(`the log begins at ${minimum}`);
