@@ -332,4 +332,16 @@ describe('a file that fails', () => {
     await small.send({ body: 'again' });
     assert.ok(small.world.clock.now() - since <= 10_000);
   });
+
+  it('a flipped bit in the queues\u2019 bounds makes no topic of another name', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(5);
+    await small.stop();
+    const path = `${ROOT}/gantry/queue-bounds.json`;
+    small.overwrite(path, small.bytesOf(path).indexOf('"T"') + 1, Buffer.from('U'));
+    small.leaveAbort();
+    await small.start();
+    assert.deepEqual([...small.store.queues()], [{ topic: 'T', queueId: 0 }]);
+    await small.expectQueue(0, 5);
+  });
 });

@@ -4,7 +4,7 @@
 // folders and not at their files. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
 // ignored. A bound that is too high costs a scan and nothing else.
 
-import { type Clock, errorText, GantryError, type Logger } from '../../common/index.ts';
+import { type Clock, crc32, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import { type AnyQueue, ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
@@ -100,10 +100,25 @@ function pathOf(root: string): string {
   return `${root}/gantry/queue-bounds.json`;
 }
 
+/** The file's bytes: JSON whose last field is the CRC of what it would be without it. */
+function sealed(texts: readonly string[]): Buffer {
+  const body = Buffer.from(texts.join(''), 'utf8');
+  return Buffer.concat([body.subarray(0, -1), Buffer.from(`,"crc32":${crc32(body, 0, body.length)}}`)]);
+}
+
+/** The JSON without its CRC. @throws Error if that is not there or not right: then a topic's name may be another's. */
+function unsealed(bytes: Uint8Array): string {
+  const text = Buffer.from(bytes).toString('utf8');
+  const end = text.lastIndexOf(',"crc32":');
+  const body = Buffer.from(`${text.slice(0, Math.max(0, end))}}`, 'utf8');
+  if (text.slice(end) !== `,"crc32":${crc32(body, 0, body.length)}}`) throw new Error('the CRC is not right');
+  return body.toString('utf8');
+}
+
 /** Saves the durable end of every queue, durably; to be called before the checkpoint with these values is written. @throws GantryError IO, DISK_FULL. */
 export function saveQueueBounds(fs: FileSystem, root: string, source: BoundsSource): void {
   const { deletions } = source.deleted;
-  saveDurably(fs, pathOf(root), [...pieces(source)].join(''));
+  saveDurably(fs, pathOf(root), sealed([...pieces(source)]));
   source.deleted.boundsSaved(deletions);
 }
 
@@ -153,7 +168,7 @@ export function saveQueueBoundsLater(
     clock.soon(collect);
   };
   const write = (): void => {
-    const bytes = Buffer.from(texts.join(''), 'utf8');
+    const bytes = sealed(texts);
     file = fs.open(fresh, 'create');
     file.truncateSync(0);
     file.write(bytes, 0, bytes.length, 0, (error) => {
@@ -179,7 +194,7 @@ export function loadQueueBounds(input: {
   try {
     const bytes = readWhole(fs, path);
     if (bytes === undefined) return none();
-    const saved = JSON.parse(Buffer.from(bytes).toString('utf8')) as Saved;
+    const saved = JSON.parse(unsealed(bytes)) as Saved;
     // A checkpoint that has moved on was written by another broker.
     if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
     bounds.index = saved.index;

@@ -155,7 +155,10 @@ export function rebuildFrom(
   queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
   const end = Math.min(ordinal, queue.maxOffset);
   const before = end < queue.maxOffset ? lastPhysicalEnd(store, queue, end) : queue.maxPhysicalEnd;
-  if (before > physicalOffset || ordinal < (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES) store.clear(queue);
+  const file = queue.files[0];
+  // Without a file all its units are in memory: of an earlier pass, which began later.
+  const first = file === undefined ? queue.tailStart : file.base / CQ_UNIT_BYTES;
+  if (before > physicalOffset || ordinal < first) store.clear(queue);
   else if (end < queue.maxOffset) store.dropTail(queue, end, before);
 }
 

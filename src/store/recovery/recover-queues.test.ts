@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, silentLogger } from '../../common/index.ts';
+import { readWhole } from '../../io/index.ts';
+import { MemoryFileSystem } from '../../io/memory-file-system.ts';
+import { ConsumeQueueStore } from '../consume-queue/index.ts';
+import { ReadCache, ReadLane } from '../segment/index.ts';
+import { rebuildFrom } from './recover-queues.ts';
+
+test('a queue that a second pass begins earlier has fillers before its first unit, not a hole', () => {
+  const clock = new FakeClock(0);
+  const fs = new MemoryFileSystem({ clock, directories: ['/q'] });
+  const store = new ConsumeQueueStore({
+    fs,
+    clock,
+    logger: silentLogger,
+    root: '/q',
+    fileSize: 200,
+    cache: new ReadCache(new ReadLane({ clock, maxBytes: 65_536, bytesPerSecond: 65_536 }), 4096, 65_536),
+  });
+  const queue = store.findOrCreate('T', 0);
+  store.put(queue, 18_000, 100, 0, 18);
+  rebuildFrom(store, queue, 8, 8000);
+  for (let n = 8; n < 20; n++) store.put(queue, n * 1000, 100, 0, n);
+  let flushed = false;
+  store.flush(() => {
+    flushed = true;
+  });
+  for (let turn = 0; turn < 100 && !flushed; turn++) clock.advance(1);
+  const file = Buffer.from(readWhole(fs, '/q/T/0/00000000000000000000')!);
+  for (let n = 0; n < 8; n++) assert.equal(file.readInt32BE(n * 20 + 8), 0x7fffffff, `unit ${n}`);
+  assert.equal(file.readBigInt64BE(160), 8000n);
+});
