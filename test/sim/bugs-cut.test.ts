@@ -340,8 +340,20 @@ describe('a file that fails', () => {
     const path = `${ROOT}/gantry/queue-bounds.json`;
     small.overwrite(path, small.bytesOf(path).indexOf('"T"') + 1, Buffer.from('U'));
     small.leaveAbort();
+    small.powerCut();
     await small.start();
     assert.deepEqual([...small.store.queues()], [{ topic: 'T', queueId: 0 }]);
     await small.expectQueue(0, 5);
+  });
+
+  it('a file that was made ahead and is all that is left behind a cut refuses no start', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(3);
+    await small.stop();
+    small.fs.createSized(`${ROOT}/commitlog/${'32768'.padStart(20, '0')}`, 16_384, () => {});
+    while (await small.world.complete());
+    small.leaveAbort();
+    await small.start();
+    await small.expectQueue(0, 3);
   });
 });

@@ -698,7 +698,9 @@ export class CommitLog {
     const ahead = this.#ahead;
     if (ahead === undefined) return;
     this.#ahead = undefined;
-    if (ahead.ready) this.#fs.remove(ahead.path);
-    else this.#unwanted.add(ahead);
+    if (ahead.ready) {
+      this.#fs.remove(ahead.path);
+      this.#fs.syncDirectory(this.#options.folder);
+    } else this.#unwanted.add(ahead);
   }
 }

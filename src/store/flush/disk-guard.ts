@@ -11,7 +11,8 @@ import { type Clock, type Logger, SeldomWarning } from '../../common/index.ts';
 import { type FileSystem, writeWhole } from '../../io/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 
-const PROBE_MS = 10_000;
+/** Below the 10 s in which sends must be taken again once there is space. */
+const PROBE_MS = 9000;
 const RETRY_WRITE_MS = 1000;
 const PROBE_BYTES = 64 * 1024;
 

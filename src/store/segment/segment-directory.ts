@@ -141,6 +141,11 @@ export function loadSegments(folder: SegmentFolder): SegmentFile[] {
       );
     }
     const file = new SegmentFile(fs, path, Number(name), size, true);
+    if (gap && index === ours.length - 1 && isBlank(file)) {
+      logger.warn(`${full} has nothing in it (it was made ahead, and the log was cut meanwhile); it is removed`);
+      fs.remove(full);
+      break;
+    }
     if (gap) {
       throw new GantryError(
         'STORE_DAMAGED',
@@ -188,6 +193,14 @@ export function cutSegments(fs: FileSystem, folder: string, files: SegmentFile[]
   }
   const last = files.at(-1);
   if (last !== undefined && offset < last.end) zeroTail(last, offset - last.base);
+}
+
+/** Whether a file of the log was never written: its first record would begin with a length. */
+function isBlank(file: SegmentFile): boolean {
+  const head = new Uint8Array(8);
+  file.handle().readSync(head, 0, head.length, 0);
+  file.close();
+  return head.every((byte) => byte === 0);
 }
 
 function zeroTail(file: SegmentFile, position: number): void {
