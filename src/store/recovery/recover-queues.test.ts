@@ -5,19 +5,30 @@ import { readWhole } from '../../io/index.ts';
 import { MemoryFileSystem } from '../../io/memory-file-system.ts';
 import { ConsumeQueueStore } from '../consume-queue/index.ts';
 import { ReadCache, ReadLane } from '../segment/index.ts';
-import { rebuildFrom } from './recover-queues.ts';
+import { cutQueueToLog, rebuildFrom } from './recover-queues.ts';
 
-test('a queue that a second pass begins earlier has fillers before its first unit, not a hole', () => {
+function queues(): { clock: FakeClock; fs: MemoryFileSystem; store: ConsumeQueueStore } {
   const clock = new FakeClock(0);
   const fs = new MemoryFileSystem({ clock, directories: ['/q'] });
-  const store = new ConsumeQueueStore({
-    fs,
+  const lane = new ReadLane({ clock, maxBytes: 65_536, bytesPerSecond: 65_536 });
+  const cache = new ReadCache(lane, 4096, 65_536);
+  return {
     clock,
-    logger: silentLogger,
-    root: '/q',
-    fileSize: 200,
-    cache: new ReadCache(new ReadLane({ clock, maxBytes: 65_536, bytesPerSecond: 65_536 }), 4096, 65_536),
-  });
+    fs,
+    store: new ConsumeQueueStore({ fs, clock, logger: silentLogger, root: '/q', fileSize: 200, cache }),
+  };
+}
+
+test('a queue that begins with fillers gives their ordinals to nobody when the log is cut below its first message', () => {
+  const { store } = queues();
+  const queue = store.findOrCreate('T', 0);
+  for (let n = 12; n < 22; n++) store.put(queue, n * 1000, 100, 0, n);
+  cutQueueToLog(store, queue, 12_000, silentLogger);
+  assert.equal(queue.nextOffset, 12);
+});
+
+test('a queue that a second pass begins earlier has fillers before its first unit, not a hole', () => {
+  const { clock, fs, store } = queues();
   const queue = store.findOrCreate('T', 0);
   store.put(queue, 18_000, 100, 0, 18);
   rebuildFrom(store, queue, 8, 8000);

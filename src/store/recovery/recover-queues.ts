@@ -197,10 +197,16 @@ export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, log
   const before = queue.maxOffset;
   const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
   let end = before;
-  while (end > first) {
-    if (store.readUnitsSync(queue, end - 1, 1, unit) === 0) break;
-    if (unitSize(view, 0) !== FILLER_SIZE && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) break;
-    end--;
+  let at = before;
+  while (at > first && store.readUnitsSync(queue, at - 1, 1, unit) > 0) {
+    const isFiller = unitSize(view, 0) === FILLER_SIZE;
+    if (!isFiller && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) {
+      end = at;
+      break;
+    }
+    at--;
+    // Fillers that are all that is left stand for messages that are gone: their ordinals are not given again.
+    if (!isFiller) end = at;
   }
   store.cut(queue, end, lastPhysicalEnd(store, queue, end));
   logger.warn(
