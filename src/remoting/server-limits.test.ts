@@ -292,7 +292,8 @@ for (const reading of ['onread', 'data'] as const) {
 describe('limits in time', () => {
   it('closes a reader that takes nothing for 60 s, and not one that takes a little', () =>
     withServer({ unsentLimit: 100_000 }, 'onread', async ({ server, port, clock, logger }) => {
-      server.register(LARGE, (request) => request.respond(0, null, null, Buffer.alloc(8_000_000)));
+      const body = Buffer.alloc(8_000_000);
+      server.register(LARGE, (request) => request.respond(0, null, null, body));
       const stalled = await RawPeer.open(port);
       const slow = await RawPeer.open(port);
       stalled.socket.pause();
@@ -300,7 +301,7 @@ describe('limits in time', () => {
       const channelOf = (peer: RawPeer) => [...server.channels].find((each) => each.remoteAddress === peer.address)!;
       await until(() => server.channels.size === 2);
       const slowChannel = channelOf(slow);
-      for (let i = 0; i < 4; i++) {
+      for (let i = 0; i < 8; i++) {
         stalled.write(requestFrame(LARGE, i));
         slow.write(requestFrame(LARGE, i));
       }
@@ -312,7 +313,8 @@ describe('limits in time', () => {
       slow.socket.pause();
       let seconds = 0;
       for (; server.channels.size === 2; seconds += 10) {
-        const goal = received + 50_000;
+        // So much that it is felt beyond the buffers of both systems.
+        const goal = received + 4_000_000;
         slow.socket.resume();
         await until(() => received > goal);
         slow.socket.pause();
