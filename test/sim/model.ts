@@ -169,7 +169,9 @@ export class Model {
 
   /** The deletion under way has been answered with success; if a topic held anything, the log is durable up to there. */
   deleted(): void {
-    const { topics, end } = this.deleting!;
+    const { topics } = this.deleting!;
+    // Since it began the log may have lost its end.
+    const end = Math.min(this.deleting!.end, this.end);
     this.deleting = undefined;
     if (![...this.#queues.values()].some(([first]) => topics.includes(first!.topic))) return;
     for (const topic of topics) this.#livesFrom.set(topic, end);
