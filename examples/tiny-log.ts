@@ -51,7 +51,7 @@ export class TinyLog {
 
   /**
    * Adds a message and answers its number. A message that is only appended survives the process and not the machine: that is ASYNC_FLUSH.
-   * src/store/message-appender.ts and commit-log/commit-log.ts: records are encoded into memory, and one write takes all of a loop turn.
+   * src/store/put/message-appender.ts and commit-log/commit-log.ts: records are encoded into memory, and one write takes all of a loop turn.
    */
   append(payload: Uint8Array): number {
     if (payload.length === 0 || payload.length > MAX_BYTES) throw new RangeError(`1 to ${MAX_BYTES} bytes, please`);

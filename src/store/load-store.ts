@@ -17,8 +17,14 @@ import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { parseHours } from './retention/index.ts';
-import { loadSegments, ReadCache, ReadLane, type SegmentFile } from './segment/index.ts';
-import { planSegments, type SegmentPlan } from './segment-settings.ts';
+import {
+  loadSegments,
+  planSegments,
+  ReadCache,
+  ReadLane,
+  type SegmentFile,
+  type SegmentPlan,
+} from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
 /** What the store is handed (contract 1). Everything has a real default. */

@@ -17,7 +17,6 @@ import {
   SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem, SyncLane } from '../io/index.ts';
-import { BatchEncoder } from './batch-encoder.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -27,21 +26,25 @@ import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
 import { GroupCommit } from './flush/group-commit.ts';
 import { PoolCommit } from './flush/pool-commit.ts';
-import type { GetResult, TagFilter } from './get.ts';
 import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
-import { LongBatch } from './long-batch.ts';
-import { MessageAppender } from './message-appender.ts';
-import { PutMessageStatus, type PutRequest, PutResult } from './put.ts';
+import {
+  BatchEncoder,
+  LongBatch,
+  MessageAppender,
+  PutMessageStatus,
+  type PutRequest,
+  PutResult,
+  StageTimes,
+} from './put/index.ts';
+import type { GetResult, TagFilter } from './read/get.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { Retention } from './retention/index.ts';
-import type { Ready } from './segment/index.ts';
-import { segmentMemory, warmFiles } from './segment-settings.ts';
-import { StageTimes } from './stage-times.ts';
+import { type Ready, segmentMemory, warmFiles } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GantryError, SeededRandom } from '../../common/index.ts';
 import { SysFlag } from '../../message/index.ts';
-import { PutMessageStatus } from '../put.ts';
+import { PutMessageStatus } from '../put/index.ts';
 import { Bench, ROOT } from './queue-kinds.test.support.ts';
 
 const FOLDER = `${ROOT}/batchconsumequeue/B/0`;

@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { CollectingLogger, FakeClock, javaStringHash, SeededRandom } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
 import { hostField } from '../../message/index.ts';
-import { GetMessageStatus, GetResult } from '../get.ts';
 import { MessageStore } from '../message-store.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../put.ts';
+import { PutMessageStatus, PutRequest, PutResult } from '../put/index.ts';
+import { GetMessageStatus, GetResult } from '../read/get.ts';
 
 const ROOT = '/s';
 const EXT = `${ROOT}/consumequeue_ext/T`;

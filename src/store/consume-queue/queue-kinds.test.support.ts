@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { CollectingLogger, FakeClock } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
 import { encodeBatch, hostField, SysFlag } from '../../message/index.ts';
-import { GetResult, getStatusName } from '../get.ts';
 import { MessageStore } from '../message-store.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../put.ts';
+import { PutMessageStatus, PutRequest, PutResult } from '../put/index.ts';
+import { GetResult, getStatusName } from '../read/get.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 
 export const ROOT = '/s';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../common/index.ts';
-import { PutMessageStatus, putStatusName } from '../put.ts';
+import { PutMessageStatus, putStatusName } from '../put/index.ts';
 import { AckQueue } from './ack-queue.ts';
 
 /** A queue whose settled targets are noted as `name: STATUS`. */

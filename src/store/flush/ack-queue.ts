@@ -7,7 +7,7 @@
 // Invariant: offsets in each list do not fall.
 
 import type { Clock } from '../../common/index.ts';
-import { PutMessageStatus } from '../put.ts';
+import { PutMessageStatus } from '../put/index.ts';
 
 /** Told once how its wait ended: PUT_OK, FLUSH_DISK_TIMEOUT (stored, not known to be durable) or SERVICE_NOT_AVAILABLE (not stored). */
 export interface AckTarget {

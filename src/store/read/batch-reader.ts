@@ -5,9 +5,9 @@
 
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import { BATCH_UNIT_BYTES, type BatchQueue, type BatchQueueStore, BatchUnit } from '../consume-queue/index.ts';
-import { GetMessageStatus, type GetResult, type TagFilter } from '../get.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import { GetMessageStatus, type GetResult, type TagFilter } from './get.ts';
 import { answer, isFull, settled } from './select-rules.ts';
 
 const NOBODY_WAITS: Ready = () => {};

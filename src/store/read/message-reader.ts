@@ -22,11 +22,11 @@ import {
   unitSize,
   unitTag,
 } from '../consume-queue/index.ts';
-import { GetMessageStatus, type GetResult, type TagFilter } from '../get.ts';
 import type { IndexService, IndexType } from '../index-file/index.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { BatchReader } from './batch-reader.ts';
+import { GetMessageStatus, type GetResult, type TagFilter } from './get.ts';
 import { answer, isFull, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */

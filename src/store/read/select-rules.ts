@@ -1,9 +1,9 @@
 // What the selections of all kinds of queues share.
 
 import { type GantryError, queueOffset } from '../../common/index.ts';
-import type { GetMessageStatus, GetResult } from '../get.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import type { GetMessageStatus, GetResult } from './get.ts';
 
 /** RocketMQ: isTheBatchFull, for a record of `messages` messages. The first record always goes, whatever its size. */
 export function isFull(

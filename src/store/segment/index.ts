@@ -12,4 +12,5 @@ export {
   zeroBytes,
 } from './segment-directory.ts';
 export { BufferedMemory, type Chunk, type SegmentMemory } from './segment-memory.ts';
+export { planSegments, type SegmentPlan, segmentMemory, warmFiles } from './segment-settings.ts';
 export { WarmFiles } from './warm-files.ts';

@@ -2,7 +2,7 @@
 // then the records are written. Both can be done in shares, member by member. RocketMQ: MessageExtEncoder#encode for a batch, and the
 // append callback of CommitLog#asyncPutMessages.
 
-import { viewOf } from '../common/index.ts';
+import { viewOf } from '../../common/index.ts';
 import {
   BatchMember,
   MAX_PROPERTIES_BYTES,
@@ -15,9 +15,9 @@ import {
   SysFlag,
   sysFlagWithHosts,
   writeRecord,
-} from '../message/index.ts';
+} from '../../message/index.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
 import { PutMessageStatus, type PutRequest } from './put.ts';
-import type { MessageStoreConfig } from './store-config.ts';
 
 /** What a member costs beside its bytes, in bytes. */
 const MEMBER_COST = 256;

@@ -1,6 +1,6 @@
 // What a read is handed and what it answers.
 
-import type { QueueOffset } from '../common/index.ts';
+import type { QueueOffset } from '../../common/index.ts';
 
 /** RocketMQ: GetMessageStatus. */
 export const GetMessageStatus = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { FakeClock } from '../common/index.ts';
-import { MemoryFileSystem } from '../io/index.ts';
-import { hostField } from '../message/index.ts';
-import { MessageStore, PutRequest, PutResult } from './index.ts';
+import { FakeClock } from '../../common/index.ts';
+import { MemoryFileSystem } from '../../io/index.ts';
+import { hostField } from '../../message/index.ts';
+import { MessageStore, PutRequest, PutResult } from '../index.ts';
 import { StageTimes } from './stage-times.ts';
 
 const HOST = hostField('127.0.0.1', 10_911);

@@ -1,8 +1,8 @@
 // What a put is handed and what it answers. Both are single objects that a caller keeps and fills anew for every message:
 // the hot path makes no object per message.
 
-import { RecordSource } from '../message/index.ts';
-import type { ConsumeQueue } from './consume-queue/index.ts';
+import { RecordSource } from '../../message/index.ts';
+import type { ConsumeQueue } from '../consume-queue/index.ts';
 
 /** RocketMQ: PutMessageStatus. The value is a small number; `putStatusName` gives RocketMQ's name. */
 export const PutMessageStatus = {

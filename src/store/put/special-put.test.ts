@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { viewOf } from '../common/index.ts';
-import { parsePropertyBytes, RecordView, readRecord, Verify } from '../message/index.ts';
-import { Bench, ROOT } from './consume-queue/queue-kinds.test.support.ts';
+import { viewOf } from '../../common/index.ts';
+import { parsePropertyBytes, RecordView, readRecord, Verify } from '../../message/index.ts';
+import { Bench, ROOT } from '../consume-queue/queue-kinds.test.support.ts';
 import { PutMessageStatus, type PutResult } from './put.ts';
 
 const NOW = 1_700_000_000_000;

@@ -6,12 +6,12 @@
 //
 // RocketMQ: HookUtils#checkInnerBatch and #handleLmqQuota, BatchConsumeQueue#assignQueueOffset, LmqDispatch.
 
-import { PropertyName, parsePropertyBytes, propertiesTextInJavaOrder, SysFlag } from '../message/index.ts';
-import { canBeFolder, isLightQueue, type QueueKinds } from './consume-queue/index.ts';
-import { DISPATCH_SEPARATOR, dispatchNames, innerCount, mayNameLightQueues } from './dispatch/multi-dispatch.ts';
-import { RecordProperties } from './dispatch/record-properties.ts';
+import { PropertyName, parsePropertyBytes, propertiesTextInJavaOrder, SysFlag } from '../../message/index.ts';
+import { canBeFolder, isLightQueue, type QueueKinds } from '../consume-queue/index.ts';
+import { DISPATCH_SEPARATOR, dispatchNames, innerCount, mayNameLightQueues } from '../dispatch/multi-dispatch.ts';
+import { RecordProperties } from '../dispatch/record-properties.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
 import { PutMessageStatus, PutRequest, type PutResult } from './put.ts';
-import type { MessageStoreConfig } from './store-config.ts';
 
 export class SpecialPuts {
   /** What is to be appended, after `prepare` has answered PUT_OK. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../common/index.ts';
-import { MemoryFileSystem, readWhole } from '../io/index.ts';
-import { encodeBatch, hostField } from '../message/index.ts';
-import type { LongBatch } from './index.ts';
-import { MessageStore, type MessageStoreConfig, PutMessageStatus, PutRequest, PutResult } from './index.ts';
+import { FakeClock } from '../../common/index.ts';
+import { MemoryFileSystem, readWhole } from '../../io/index.ts';
+import { encodeBatch, hostField } from '../../message/index.ts';
+import type { LongBatch } from '../index.ts';
+import { MessageStore, type MessageStoreConfig, PutMessageStatus, PutRequest, PutResult } from '../index.ts';
 
 const FILE = '/store/commitlog/00000000000000000000';
 

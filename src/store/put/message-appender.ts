@@ -1,7 +1,7 @@
 // Turns a put into bytes of the log: limits, queue offset, store time, and the one encoder. Nothing here waits, and nothing is appended
 // unless all of it fits. RocketMQ: CommitLog#asyncPutMessage(s) between its locks, MessageExtEncoder, DefaultAppendMessageCallback.
 
-import { type Clock, viewOf } from '../common/index.ts';
+import { type Clock, viewOf } from '../../common/index.ts';
 import {
   MAX_PROPERTIES_BYTES,
   MAX_V1_TOPIC_CHARS,
@@ -16,21 +16,21 @@ import {
   sysFlagWithHosts,
   Verify,
   writeRecord,
-} from '../message/index.ts';
-import { BatchEncoder } from './batch-encoder.ts';
-import type { CommitLog } from './commit-log/commit-log.ts';
+} from '../../message/index.ts';
+import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
   type AnyQueue,
   type ConsumeQueueStore,
   canBeFolder,
   isLightQueue,
   type QueueKinds,
-} from './consume-queue/index.ts';
-import { furtherPlaces } from './dispatch/multi-dispatch.ts';
+} from '../consume-queue/index.ts';
+import { furtherPlaces } from '../dispatch/multi-dispatch.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
+import { BatchEncoder } from './batch-encoder.ts';
 import type { LongBatch } from './long-batch.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 import { SpecialPuts } from './special-put.ts';
-import type { MessageStoreConfig } from './store-config.ts';
 
 /** The store's clock may be set back so far; store times in the log never fall for that (searches by time rely on their order). */
 const CLOCK_STEP_MS = 60_000;

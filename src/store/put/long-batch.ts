@@ -4,9 +4,9 @@
 //   step, step, ...          check: the sum of the records' bytes ─► buffer ─► encode, as if it were the log's first batch
 //   MessageStore.putBatch    places and time go into the records, and the buffer becomes a piece of the log as it is
 
-import { viewOf } from '../common/index.ts';
+import { viewOf } from '../../common/index.ts';
+import type { CommitLog } from '../commit-log/commit-log.ts';
 import type { BatchEncoder } from './batch-encoder.ts';
-import type { CommitLog } from './commit-log/commit-log.ts';
 import { PutMessageStatus, type PutRequest } from './put.ts';
 
 const EMPTY = new Uint8Array(0);

@@ -3,7 +3,7 @@
 //
 //   first append ──append──► written      sync starts ──flush──► ends      visible ──dispatch──► in the queues ──wake──► pulls answered
 
-import { type Clock, Histogram } from '../common/index.ts';
+import { type Clock, Histogram } from '../../common/index.ts';
 
 export class StageTimes {
   /** From a turn's first append until all of it is in the file. */

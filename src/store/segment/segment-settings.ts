@@ -1,9 +1,11 @@
 // Which kind of segments a store has, from its settings. What contradicts itself refuses the start by name.
 
-import { type Clock, GantryError, type Logger } from '../common/index.ts';
-import type { FileMapper, FileSystem } from '../io/index.ts';
-import { BufferedMemory, MappedMemory, type SegmentMemory, WarmFiles } from './segment/index.ts';
-import type { MessageStoreConfig } from './store-config.ts';
+import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import type { FileMapper, FileSystem } from '../../io/index.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
+import { MappedMemory } from './mapped-memory.ts';
+import { BufferedMemory, type SegmentMemory } from './segment-memory.ts';
+import { WarmFiles } from './warm-files.ts';
 
 export interface SegmentPlan {
   /** Absent: buffered. */
