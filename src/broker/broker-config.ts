@@ -26,8 +26,6 @@ export interface BrokerConfig {
   /** What producers are told about tracing, in every answer to a send and in every stored message. */
   traceOn: boolean;
   regionId: string;
-  /** SQL92 filters; off answers them with an error. */
-  enablePropertyFilter: boolean;
   /** Whether the thresholds of groups that read old data are found, and by the errors of ten windows or by the last one alone. */
   coldCtrStrategyEnable: boolean;
   usePIDColdCtrStrategy: boolean;
@@ -36,13 +34,11 @@ export interface BrokerConfig {
   globalColdReadThreshold: number;
   longPollingEnable: boolean;
   shortPollingTimeMills: number;
-  slaveReadEnable: boolean;
   litePullMessageEnable: boolean;
   notifyConsumerIdsChangedEnable: boolean;
   /** False: a changed consumer list is told every 15 s instead of at once. */
   realTimeNotifyConsumerChange: boolean;
   rejectPullConsumerEnable: boolean;
-  rejectTransactionMessage: boolean;
   /** Ms between two saves of consumerOffset.json. */
   flushConsumerOffsetInterval: number;
   /** Ms between two saves of delayOffset.json. */
@@ -61,7 +57,6 @@ export interface BrokerConfig {
   configBlackList: string;
   reviveQueueNum: number;
   timerWheelEnable: boolean;
-  storeReplyMessageEnable: boolean;
   startAcceptSendRequestTimeStamp: number;
   /** Ms between two registrations with the name servers, and how long one may take. */
   registerNameServerPeriod: number;
@@ -97,19 +92,16 @@ export function defaultBrokerConfig(): BrokerConfig {
     msgTraceTopicName: 'RMQ_SYS_TRACE_TOPIC',
     traceOn: true,
     regionId: 'DefaultRegion',
-    enablePropertyFilter: false,
     coldCtrStrategyEnable: false,
     usePIDColdCtrStrategy: true,
     cgColdReadThreshold: 3 * 1024 * 1024,
     globalColdReadThreshold: 100 * 1024 * 1024,
     longPollingEnable: true,
     shortPollingTimeMills: 1000,
-    slaveReadEnable: false,
     litePullMessageEnable: true,
     notifyConsumerIdsChangedEnable: true,
     realTimeNotifyConsumerChange: true,
     rejectPullConsumerEnable: false,
-    rejectTransactionMessage: false,
     flushConsumerOffsetInterval: 5000,
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,
@@ -124,7 +116,6 @@ export function defaultBrokerConfig(): BrokerConfig {
     configBlackList: 'configBlackList;brokerConfigPath',
     reviveQueueNum: 8,
     timerWheelEnable: true,
-    storeReplyMessageEnable: true,
     startAcceptSendRequestTimeStamp: 0,
     registerNameServerPeriod: 30_000,
     registerBrokerTimeoutMills: 24_000,

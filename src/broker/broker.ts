@@ -47,7 +47,7 @@ export interface BrokerOptions {
   deps?: BrokerDependencies;
 }
 
-/** What the broker is handed (contract 1). Everything has a real default. */
+/** What the broker is handed. Everything has a real default. */
 export interface BrokerDependencies {
   fs?: FileSystem;
   clock?: Clock;

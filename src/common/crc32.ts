@@ -1,5 +1,5 @@
 // CRC-32 (IEEE), masked to 31 bits as RocketMQ stores it (UtilAll#crc32). Slicing by 16 in plain JavaScript wins below
-// about 512 bytes, where a native call costs more than the work; above, zlib's own. Measured by bench/micro.
+// about 512 bytes, where a native call costs more than the work; above, zlib's own.
 
 import { crc32 as nativeCrc32 } from 'node:zlib';
 

@@ -27,7 +27,7 @@ import {
 } from './segment/index.ts';
 import type { MessageStoreConfig } from './store-config.ts';
 
-/** What the store is handed (contract 1). Everything has a real default. */
+/** What the store is handed. Everything has a real default. */
 export interface StoreDependencies {
   fs?: FileSystem;
   clock?: Clock;

@@ -254,7 +254,7 @@ export class MessageStore {
     };
   }
 
-  /** Places that dispatch has left out since the start: queues and numbers in properties of messages that made no sense (B75). */
+  /** Places that dispatch has left out since the start: queues and numbers in properties of messages that made no sense. */
   get oddities(): number {
     return this.#dispatcher.oddities;
   }

@@ -167,7 +167,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     if (version !== undefined) this.dataVersion.assign(version);
   }
 
-  /** B41: positions outside their queue, from a copied store or a cut log, would never deliver. */
+  /** Positions outside their queue, from a copied store or a cut log, would never deliver. */
   #correctOffsets(): void {
     const { store } = this.#parts;
     for (const [level, offset] of this.#offsets) {

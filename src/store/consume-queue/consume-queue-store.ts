@@ -3,7 +3,7 @@
 // Writing back: a queue joins `#toWrite` when 4 KiB of its tail wait, and `#all waiting` are bounded by a budget; each `sweep`
 // (once per loop turn that dispatched something) writes a bounded number of them. Files are made when first written, never by a put.
 // Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
-// only then may the caller publish a position (rule 2).
+// only then may the caller publish a position (I5).
 
 import { assert, type Clock, GantryError, type Logger } from '../../common/index.ts';
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';

@@ -4,7 +4,7 @@
 //
 //   |------ dispatched ------|·· to do ··| confirmed        indexed <= dispatched (it may fall behind by itself)
 //
-// Contract 8: a fault of the surroundings (disk full, I/O error) retries the same record with back-off, and an index that fails
+// A fault of the surroundings (disk full, I/O error) retries the same record with back-off, and an index that fails
 // does not hold up the queues. The bytes up to min(dispatched, indexed) stay in memory until then; the lag limit refuses sends.
 
 import {
@@ -270,7 +270,7 @@ export class Dispatcher {
     if (queue.watched) this.#options.onArrival(topic.name, record.queueId, queueOffset(queue.maxOffset), tagsCode);
   }
 
-  /** Something in a record's properties makes no sense (B75): it is counted and named, and stops nothing. */
+  /** Something in a record's properties makes no sense: it is counted and named, and stops nothing. */
   #odd(record: RecordView, topic: DispatchTopic, what: string): void {
     this.oddities++;
     this.#seldom.warn(

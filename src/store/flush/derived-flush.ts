@@ -1,4 +1,4 @@
-// Makes what is derived durable and then, and only then, says so in the checkpoint (rule 2): ConsumeQueues and index are flushed, the
+// Makes what is derived durable and then, and only then, says so in the checkpoint (I5): ConsumeQueues and index are flushed, the
 // bounds of the queues saved, and the pair (store time, position) that was sampled before all that is published.
 //
 //   sample ─► write and sync every queue ─► sync the index ─► save the queues' bounds ─► checkpoint

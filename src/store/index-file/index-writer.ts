@@ -142,7 +142,7 @@ export class IndexWriter {
     return this.#troubled;
   }
 
-  /** Adds one unit; requires that the file is not `full`. Hot: bench/micro measures it. */
+  /** Adds one unit; requires that the file is not `full`. Hot. */
   put(keyHash: number, phyOffset: number, storeTimestamp: number): void {
     const header = this.header;
     const tail = this.#tail;

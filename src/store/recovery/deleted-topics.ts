@@ -5,7 +5,7 @@
 //   log   ··A0··A1··B0··A2··|··B1··A0'··A1'··        A is dispatched from its end `|` on, B from the beginning
 //                           ^ end of A
 //
-// Invariant (rule 2): an end is saved only after the log is durable up to it, so that a recovery that finds the log shorter has lost
+// Invariant (I5): an end is saved only after the log is durable up to it, so that a recovery that finds the log shorter has lost
 // bytes to damage; it lowers the ends before anything is appended.
 
 import type { Logger } from '../../common/index.ts';

@@ -8,7 +8,7 @@
 //                                                                          └─► out of the log ─► readers end ─► off the disk, durably
 //
 // Only the first file is ever looked at, and the next one not before the first is durably gone: there is no moment at which a stop leaves a
-// hole (B35). The file that is written to stays, and so does what is not durable in the ConsumeQueues: their ordinals would begin anew.
+// hole. The file that is written to stays, and so does what is not durable in the ConsumeQueues: their ordinals would begin anew.
 // A file leaves the log and the queues' minimums move in one step, so that no reader sees one without the other.
 
 import { type Clock, errorText, GantryError, type Logger, SeldomWarning } from '../../common/index.ts';
