@@ -211,7 +211,6 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     delayLevels,
     onArrival: (topic, queueId, maxOffset, tagsCode) => arrival(topic, queueId, maxOffset, tagsCode),
   });
-  const vouched = checkpoint.logicsPhysicalOffset;
   const report = await recover({
     fs,
     clock,
@@ -265,7 +264,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     deleted,
     dispatcher,
     report,
-    vouched: Math.min(vouched, report.end),
+    vouched: checkpoint.logicsPhysicalOffset,
     cutIdleIndex: (offset) => cutIdleIndex(offset, true),
     connect: (listener) => {
       arrival = listener;

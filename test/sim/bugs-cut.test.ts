@@ -83,6 +83,24 @@ describe('a log that was cut', () => {
     }
   });
 
+  it('queues that a start has built again are not vouched for until they are durable', async () => {
+    const small = await SmallStore.create({ messageIndexEnable: false });
+    await small.sendMany(250);
+    await small.stop();
+    removeTree(small.fs, `${ROOT}/consumequeue`);
+    await small.start();
+    assert.equal(small.bytesOf(`${ROOT}/checkpoint`).readBigInt64BE(40), 0n);
+    // Writes the units, without a sync.
+    await small.send();
+    // As a cut of the log does.
+    small.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
+    small.kill();
+    await small.start();
+    await small.stop();
+    small.powerCut();
+    assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 251);
+  });
+
   it('units that a start has put again are cut on the disk, too', async () => {
     const small = await SmallStore.create();
     const results = await small.sendMany(10);

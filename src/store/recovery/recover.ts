@@ -194,6 +194,8 @@ async function scanFrom(
   const indexFrom = index?.durableOffset ?? 0;
   const { dispatchFrom } = start;
   const total = files.at(-1)!.end - start.scanFrom;
+  // Until the next flush the checkpoint does not vouch for units that are put again.
+  if (dispatchFrom < claimOf(files, input.checkpoint)) lowerClaim(input.checkpoint, dispatchFrom);
   let gap: AnyQueue | undefined;
   let told = clock.monotonic();
   let turnAt = SLICE_BYTES;
@@ -284,8 +286,19 @@ class LogSyncs {
 function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
   if (checkpoint.logicsPhysicalOffset <= end) return;
   dropQueueBounds(fs, root);
-  checkpoint.logicsPhysicalOffset = end;
+  lowerClaim(checkpoint, end);
+}
+
+function lowerClaim(checkpoint: StoreCheckpoint, offset: number): void {
+  checkpoint.logicsPhysicalOffset = offset;
+  // Where no offset is known, it counts.
+  if (offset === 0) checkpoint.logicsMsgTimestamp = 0;
   checkpoint.flush(true);
+}
+
+/** Position up to which the checkpoint vouches for the queues. */
+function claimOf(files: readonly SegmentFile[], { logicsPhysicalOffset, logicsMsgTimestamp }: StoreCheckpoint): number {
+  return logicsPhysicalOffset > 0 ? logicsPhysicalOffset : startByTime(files, logicsMsgTimestamp);
 }
 
 /** No CommitLog file at all: what is derived from it describes nothing. RocketMQ: destroys the queues, too. */
@@ -336,16 +349,13 @@ export function chooseStart(
     reason = why;
   };
   if (!clean) {
-    if (checkpoint.logicsPhysicalOffset > 0) {
-      lower(checkpoint.logicsPhysicalOffset, 'the checkpoint vouches for the queues up to here');
-    } else {
-      lower(
-        startByTime(files, checkpoint.logicsMsgTimestamp),
-        checkpoint.logicsMsgTimestamp > 0
-          ? "the checkpoint's time vouches for the queues up to here"
-          : 'the checkpoint vouches for nothing',
-      );
-    }
+    const { logicsPhysicalOffset, logicsMsgTimestamp } = checkpoint;
+    const what = logicsPhysicalOffset > 0 ? 'the checkpoint' : "the checkpoint's time";
+    const vouches = logicsPhysicalOffset > 0 || logicsMsgTimestamp > 0;
+    lower(
+      claimOf(files, checkpoint),
+      vouches ? `${what} vouches for the queues up to here` : 'the checkpoint vouches for nothing',
+    );
   }
   for (const [topic, ofTopic] of bounds.queues) {
     for (const [queueId, { bound }] of ofTopic) {
