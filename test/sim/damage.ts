@@ -1,9 +1,13 @@
 // Damage to what is derived from the log, done between two lives: files deleted, cut or with a bit flipped. It costs the next start time and
 // nothing else.
 
-import type { Random } from '../../src/common/index.ts';
+import { type Random, silentLogger } from '../../src/common/index.ts';
 import { type MemoryFileSystem, readWhole } from '../../src/io/index.ts';
+import { StoreCheckpoint } from '../../src/store/checkpoint/index.ts';
+import { DeletedTopics } from '../../src/store/recovery/deleted-topics.ts';
+import { loadQueueBounds } from '../../src/store/recovery/queue-bounds.ts';
 import { ROOT } from './engine.ts';
+import { segmentNames } from './store-files.ts';
 
 const QUEUES = `${ROOT}/consumequeue`;
 const INDEX = `${ROOT}/index`;
@@ -13,11 +17,11 @@ const BOUNDS = `${ROOT}/gantry/queue-bounds.json`;
 type Doing = (fs: MemoryFileSystem, random: Random) => string | undefined;
 
 const DAMAGES: readonly Doing[] = [
-  (fs) => removeTree(fs, QUEUES),
+  (fs) => removeQueues(fs, QUEUES),
   (fs) => removeTree(fs, INDEX),
   (fs) => remove(fs, CHECKPOINT),
-  (fs) => [removeTree(fs, QUEUES), removeTree(fs, INDEX), remove(fs, CHECKPOINT)].join(', '),
-  (fs, random) => removeTree(fs, pick(random, folders(fs, QUEUES))),
+  (fs) => [removeQueues(fs, QUEUES), removeTree(fs, INDEX), remove(fs, CHECKPOINT)].join(', '),
+  (fs, random) => removeQueues(fs, pick(random, folders(fs, QUEUES))),
   (fs, random) => removeQueueFile(fs, pick(random, filesBelow(fs, QUEUES))),
   (fs, random) =>
     cut(
@@ -58,10 +62,19 @@ export function removeTree(fs: MemoryFileSystem, path: string | undefined): stri
   return `${path} removed`;
 }
 
+/** Where a queue ended whose messages are all gone as old, its files and the bounds say, and nothing else: they are not lost together. */
+function removeQueues(fs: MemoryFileSystem, path: string | undefined): string | undefined {
+  const isWhole = Number(segmentNames(fs, `${ROOT}/commitlog`)[0] ?? 0) === 0;
+  const checkpoint = StoreCheckpoint.load(fs, CHECKPOINT);
+  const deleted = DeletedTopics.load(fs, ROOT, silentLogger);
+  const { known } = loadQueueBounds({ fs, root: ROOT, checkpoint, deleted, logger: silentLogger });
+  return isWhole || known ? removeTree(fs, path) : undefined;
+}
+
 /** A queue without its first file looks like one whose old messages were removed: then all of its files go. */
 function removeQueueFile(fs: MemoryFileSystem, path: string | undefined): string | undefined {
   if (path === undefined) return undefined;
-  return isFirst(fs, path) ? removeTree(fs, path.slice(0, path.lastIndexOf('/'))) : remove(fs, path);
+  return isFirst(fs, path) ? removeQueues(fs, path.slice(0, path.lastIndexOf('/'))) : remove(fs, path);
 }
 
 function isFirst(fs: MemoryFileSystem, path: string): boolean {
