@@ -198,7 +198,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     const isOld =
       queue instanceof ConsumeQueue
         ? isOfEarlierLife(queues, queue, deletedTo)
-        : deletedTo > 0 && queue.maxPhysicalEnd <= deletedTo;
+        : queue.maxPhysicalEnd >= 0 && queue.maxPhysicalEnd <= deletedTo;
     if (isOld) kinds.removeQueue(queue);
   }
   const dispatcher = new Dispatcher({

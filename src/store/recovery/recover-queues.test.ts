@@ -5,7 +5,7 @@ import { readWhole } from '../../io/index.ts';
 import { MemoryFileSystem } from '../../io/memory-file-system.ts';
 import { ConsumeQueueStore } from '../consume-queue/index.ts';
 import { ReadCache, ReadLane } from '../segment/index.ts';
-import { cutQueueToLog, rebuildFrom } from './recover-queues.ts';
+import { cutQueueToLog, isOfEarlierLife, rebuildFrom } from './recover-queues.ts';
 
 function queues(): { clock: FakeClock; fs: MemoryFileSystem; store: ConsumeQueueStore } {
   const clock = new FakeClock(0);
@@ -41,4 +41,15 @@ test('a queue that a second pass begins earlier has fillers before its first uni
   const file = Buffer.from(readWhole(fs, '/q/T/0/00000000000000000000')!);
   for (let n = 0; n < 8; n++) assert.equal(file.readInt32BE(n * 20 + 8), 0x7fffffff, `unit ${n}`);
   assert.equal(file.readBigInt64BE(160), 8000n);
+});
+
+test('a queue that a cut has emptied, its older messages gone, goes on where it ended, also if its topic was deleted once', () => {
+  const { store } = queues();
+  const queue = store.findOrCreate('T', 0);
+  for (let n = 0; n < 13; n++) store.put(queue, 5000 + n * 1000, 100, 0, n);
+  assert.equal(isOfEarlierLife(store, queue, 4000), false);
+  assert.equal(isOfEarlierLife(store, queue, 20_000), true);
+  // Of a second file with nothing in it; the first is gone.
+  queue.resetTo(10, -1);
+  assert.equal(isOfEarlierLife(store, queue, 4000), false);
 });

@@ -178,7 +178,9 @@ export function dropUnitOf(store: ConsumeQueueStore, record: RecordView): void {
  * does not say so: after a cut of the log `livesFrom` is where the log was cut, and old units beyond point to other records.
  */
 export function isOfEarlierLife(store: ConsumeQueueStore, queue: ConsumeQueue, livesFrom: number): boolean {
-  if (livesFrom === 0 || queue.maxPhysicalEnd <= livesFrom) return livesFrom > 0;
+  // Without a record it only says where it goes on: it was emptied by a cut when its older messages were gone.
+  if (livesFrom === 0 || queue.maxPhysicalEnd < 0) return false;
+  if (queue.maxPhysicalEnd <= livesFrom) return true;
   const unit = new Uint8Array(CQ_UNIT_BYTES);
   const view = new DataView(unit.buffer);
   const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
