@@ -101,3 +101,14 @@ test('a bit of the checkpoint that flipped does not make it another broker’s',
   file.close();
   assert.equal(load(fs).found, 100);
 });
+
+test('a log that was cut to nothing has a mark: that none of it is durable', () => {
+  const fs = disk();
+  const { checkpoint } = load(fs);
+  checkpoint.flush(true);
+  assert.equal(load(fs).found, undefined, 'nothing was known');
+  write(checkpoint, 100);
+  checkpoint.mark!.lower(0);
+  checkpoint.flush(true);
+  assert.equal(load(fs).found, 0);
+});

@@ -73,7 +73,8 @@ export class DurableMark {
     }
     const last = { flushed: found?.flushed ?? 0, newest: found?.newest ?? 0 };
     const mark = new DurableMark(fs, clock, folder, newest?.sequence ?? 0, last);
-    return { mark, found: last.flushed === 0 ? undefined : { ...last } };
+    // Without a time nothing was known when it was saved; 0 bytes at a time are all that was durable.
+    return { mark, found: last.newest === 0 ? undefined : { ...last } };
   }
 
   /** From now on saves say what `known` answers: the running log's position, and its newest store time. */
