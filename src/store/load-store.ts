@@ -157,7 +157,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     verify: verifyLevel(config),
   });
   if (files.length > 0) {
-    damage.look(chooseStart({ files, kinds, checkpoint, bounds, clean, config }, silentLogger).scanFrom);
+    await damage.look(chooseStart({ files, kinds, checkpoint, bounds, clean, config }, silentLogger).scanFrom);
   }
   const indexStarted = clock.monotonic();
   let arrival: ArrivalListener = () => {};

@@ -18,8 +18,8 @@ import type { MessageStoreConfig } from '../store-config.ts';
 import { type Placeholder, placeholdersFor } from './placeholders.ts';
 import { QueueTrails } from './queue-trails.ts';
 import { bytesAt, type DamagedRun, damagedRun, nextSound, recordLike } from './resync.ts';
+import { scanLog, scanProgress } from './scan-log.ts';
 import { endSkip, plannedSkip, skipRuns, writePlanned } from './skip-damage.ts';
-import { walkLog } from './walk-log.ts';
 
 /** In a store that Java left: so far behind bad bytes a sound record is looked for that proves them durable. */
 const SEARCH_BYTES = 8 * 1024 * 1024;
@@ -73,15 +73,15 @@ export class DamageCheck {
    * Looks at the durable part of the log from a record's start on, what was not looked at before; damage refuses the start or is mended, as
    * gantryDamagedRecord says. @throws GantryError STORE_DAMAGED, with nothing changed; IO, DISK_FULL.
    */
-  look(from: number): void {
+  async look(from: number): Promise<void> {
     const { config, files } = this.#input;
     if (config.gantryDamagedRecord === 'cut') return;
     const { checked } = this;
     const limit = checked.to > checked.from ? checked.from : Number.POSITIVE_INFINITY;
     if (from >= limit) return;
-    const first = this.#findFirst(from, limit);
+    const first = await this.#findFirst(from, limit);
     if (first !== undefined) {
-      const survey = this.#survey(from, first.offset);
+      const survey = await this.#survey(from, first.offset);
       if (config.gantryDamagedRecord === 'refuse') throw this.#refusal(survey);
       this.#skip(survey);
     } else writePlanned(files, this.#planned, this.#propertyCrc);
@@ -109,26 +109,27 @@ export class DamageCheck {
   #reached = 0;
 
   /** The first durable record in [from, limit) that is bad. */
-  #findFirst(from: number, limit: number): { offset: number } | undefined {
-    const { files, durable, verify, checkpoint, logger } = this.#input;
+  async #findFirst(from: number, limit: number): Promise<{ offset: number } | undefined> {
+    const { files, durable, verify, checkpoint, clock, logger } = this.#input;
     const to = Math.min(limit, durable?.flushed ?? Number.POSITIVE_INFINITY);
     const javaTime = checkpoint.physicMsgTimestamp;
     let newest = 0;
     let passed = false;
-    const scan = walkLog(
+    const total = Math.min(to, files.at(-1)!.end) - from;
+    const scan = await scanLog({
       files,
-      files.indexOf(segmentAt(files, from)!),
+      first: files.indexOf(segmentAt(files, from)!),
+      from,
+      to,
       verify,
-      false,
-      (_bytes, record) => {
+      visit: (_bytes, record) => {
         passed = durable === undefined && record.storeTimestamp > javaTime;
         if (passed) return false;
         newest = Math.max(newest, record.storeTimestamp);
         return true;
       },
-      undefined,
-      { from, to },
-    );
+      progress: scanProgress(clock, logger, total, 'what was durable is looked at'),
+    });
     this.#reached = scan.end;
     if (durable === undefined) {
       if (passed || scan.end >= limit) return undefined;
@@ -182,7 +183,7 @@ export class DamageCheck {
   }
 
   /** Walks all of the log from `from` on, over whatever is damaged. */
-  #survey(from: number, damagedAt: number): Survey {
+  async #survey(from: number, damagedAt: number): Promise<Survey> {
     const { files, durable, verify, queues, checkpoint } = this.#input;
     const survey: Survey = {
       runs: [],
@@ -212,7 +213,7 @@ export class DamageCheck {
     const flushed = durable?.flushed ?? Number.POSITIVE_INFINITY;
     for (;;) {
       const index = files.indexOf(segmentAt(files, at) ?? files.at(-1)!);
-      const scan = walkLog(files, index, verify, false, visit, undefined, { from: at });
+      const scan = await scanLog({ files, first: index, from: at, verify, visit });
       const offset = scan.end;
       const isDurable =
         durable !== undefined

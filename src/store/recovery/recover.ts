@@ -23,11 +23,7 @@ import { keepAside } from './keep-aside.ts';
 import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { continueExpiredQueues, cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
-import { type ScanResult, scanLog } from './scan-log.ts';
-
-const PROGRESS_EVERY_MS = 1000;
-/** Bytes scanned before the loop gets a turn: what the index has collected goes to the disk meanwhile. */
-const SLICE_BYTES = 16 * 1024 * 1024;
+import { type ScanResult, scanLog, scanProgress } from './scan-log.ts';
 
 export interface RecoverInput {
   fs: FileSystem;
@@ -168,7 +164,7 @@ export async function recover(given: RecoverInput): Promise<RecoveryReport> {
 
 /** Looks at what is going to be scanned and was not looked at before; records that were replaced are derived again. */
 async function lookForDamage({ files, index, damage }: RecoverInput, start: Start): Promise<Start> {
-  damage.look(start.scanFrom);
+  await damage.look(start.scanFrom);
   await index?.truncateTo(damage.mendedFrom);
   damage.end();
   const from = damage.mendedFrom;
@@ -197,8 +193,7 @@ async function scanFrom(
   // Until the next flush the checkpoint does not vouch for units that are put again.
   if (dispatchFrom < claimOf(files, input.checkpoint)) lowerClaim(input.checkpoint, dispatchFrom);
   let gap: AnyQueue | undefined;
-  let told = clock.monotonic();
-  let turnAt = SLICE_BYTES;
+  const told = scanProgress(clock, logger, total, start.reason);
   report.dispatched = 0;
   dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
     if (clean) queue.rebuilt = true;
@@ -228,16 +223,7 @@ async function scanFrom(
     },
     progress: (scanned) => {
       while (kinds.sweep());
-      if (clock.monotonic() - told >= PROGRESS_EVERY_MS) {
-        told = clock.monotonic();
-        const rate = scanned / Math.max(1, told - input.started) / 1000;
-        logger.info(
-          `recovering: ${mib(scanned)} of at most ${mib(total)} scanned, ${rate.toFixed(0)} MB/s (${start.reason})`,
-        );
-      }
-      if (scanned < turnAt) return undefined;
-      turnAt = scanned + SLICE_BYTES;
-      return new Promise((resolve) => clock.soon(resolve));
+      return told(scanned);
     },
   });
   return { scan, gap };
@@ -408,8 +394,4 @@ function startByTime(files: readonly SegmentFile[], time: number): number {
     if (view.getInt32(0) > 0 && storeTimestamp > 0 && storeTimestamp <= time) return file.base;
   }
   return files[0]!.base;
-}
-
-function mib(bytes: number): string {
-  return `${(bytes / 1024 / 1024).toFixed(0)} MiB`;
 }

@@ -1,7 +1,8 @@
-// Walks the CommitLog's files from a given file on and judges every record: the one place that decides where the log ends.
+// Walks the CommitLog's files from a given file on and judges every record: the one place that decides where the log ends, and where
+// the first bytes are that are no record.
 // RocketMQ: CommitLog#recoverNormally and #recoverAbnormally.
 
-import { viewOf } from '../../common/index.ts';
+import { type Clock, type Logger, viewOf } from '../../common/index.ts';
 import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 
@@ -9,6 +10,9 @@ import type { SegmentFile } from '../segment/index.ts';
 const WINDOW_BYTES = 4 * 1024 * 1024;
 /** Room in front of a window for the record that began in the one before. */
 const CARRY_BYTES = 512 * 1024;
+const PROGRESS_EVERY_MS = 1000;
+/** Bytes scanned before the loop gets a turn: what the index has collected goes to the disk meanwhile. */
+const SLICE_BYTES = 16 * 1024 * 1024;
 
 /** Where a scan ended and why. */
 export interface ScanResult {
@@ -20,6 +24,8 @@ export interface ScanResult {
   records: number;
   /** Bytes read. */
   scannedBytes: number;
+  /** `end`, or the end of the filler that stands there with no file behind it. */
+  fillerEnd: number;
   /** undefined: the log simply ends here (zeros, or no file behind a filler). Otherwise what is wrong with the bytes at `end`. */
   damage: string | undefined;
 }
@@ -30,20 +36,48 @@ export interface ScanOptions {
   first: number;
   /** Physical offset in that file to begin at, where a record starts; by default its first byte. */
   from?: number;
+  /** The scan ends at the first record that starts here or behind. */
+  to?: number;
   verify: Verify;
   /**
    * After an unclean stop: a last record with zeros in its topic or properties is no record, since no CRC covers those bytes.
    * RocketMQ: keeps it, without its keys and tag.
    */
-  tornTail: boolean;
+  tornTail?: boolean;
   /** Below this no record can be torn: it was synced. */
   tornFrom?: number;
   /** Bodies below this have been checked. */
   checkedTo?: number;
-  /** Gets each sound record, in order. View and bytes are used again: it keeps nothing. */
-  visit: (bytes: Uint8Array, record: RecordView) => void;
+  /** Gets each sound record, in order; false ends the scan before it. View and bytes are used again: it keeps nothing. */
+  visit: (bytes: Uint8Array, record: RecordView) => unknown;
   /** Told after each window how many bytes were read so far; the scan goes on when the promise is fulfilled. */
   progress?: (scannedBytes: number) => Promise<void> | undefined;
+}
+
+/** For `ScanOptions.progress`: says each second how far the scan of at most `total` bytes is, and gives the loop a turn now and then. */
+export function scanProgress(
+  clock: Clock,
+  logger: Logger,
+  total: number,
+  why: string,
+): (scannedBytes: number) => Promise<void> | undefined {
+  const started = clock.monotonic();
+  let told = started;
+  let turnAt = SLICE_BYTES;
+  return (scanned) => {
+    if (clock.monotonic() - told >= PROGRESS_EVERY_MS) {
+      told = clock.monotonic();
+      const rate = scanned / (told - started) / 1000;
+      logger.info(`recovering: ${mib(scanned)} of at most ${mib(total)} scanned, ${rate.toFixed(0)} MB/s (${why})`);
+    }
+    if (scanned < turnAt) return undefined;
+    turnAt = scanned + SLICE_BYTES;
+    return new Promise((resolve) => clock.soon(resolve));
+  };
+}
+
+function mib(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(0)} MiB`;
 }
 
 /**
@@ -88,6 +122,7 @@ class LogScan {
       lastRecord: -1,
       records: 0,
       scannedBytes: 0,
+      fillerEnd: 0,
       damage: undefined,
     };
   }
@@ -106,18 +141,20 @@ class LogScan {
         if (pause === Pause.FILE_ENDS) break;
         if (pause === Pause.LOG_ENDS || !(await this.#nextWindow())) {
           await this.#ahead;
+          this.#result.fillerEnd = this.#result.end;
           return this.#result;
         }
       }
       await this.#ahead;
       this.#ahead = undefined;
+      this.#result.fillerEnd = this.#file.end;
     }
     return this.#result;
   }
 
   /** Visits the records of the window, as far as they are whole. */
   #lookAtWindow(): Pause {
-    const { verify, visit, checkedTo = 0 } = this.#options;
+    const { verify, checkedTo = 0, to = Number.POSITIVE_INFINITY } = this.#options;
     const { base } = this.#file;
     const window = this.#window;
     const view = this.#view;
@@ -128,15 +165,17 @@ class LogScan {
     for (;;) {
       const record = this.#record;
       const position = origin + at;
+      if (base + position >= to) {
+        this.#at = at;
+        result.end = base + position;
+        if (this.#isPending) this.#settlePending();
+        return Pause.LOG_ENDS;
+      }
       const closely = base + position < checkedTo ? Verify.STRUCTURE : verify;
       const outcome = readRecord(window, view, at, have, closely, record);
       if (outcome === RecordOutcome.RECORD && record.physicalOffset === base + position) {
         const before = this.#pending;
-        if (this.#isPending) {
-          visit(window, before);
-          result.records++;
-          result.lastRecord = before.physicalOffset;
-        }
+        if (this.#isPending && !this.#visit(before)) return Pause.LOG_ENDS;
         this.#record = before;
         this.#pending = record;
         this.#isPending = true;
@@ -153,7 +192,7 @@ class LogScan {
 
   /** Visits the record that waits, or gives it up if it was written in part. */
   #settlePending(): boolean {
-    const { tornTail, tornFrom = 0, files, verify, visit } = this.#options;
+    const { tornTail, tornFrom = 0, files, verify } = this.#options;
     const record = this.#pending;
     const result = this.#result;
     this.#isPending = false;
@@ -168,7 +207,15 @@ class LogScan {
         return false;
       }
     }
-    visit(this.#window, record);
+    return this.#visit(record);
+  }
+
+  #visit(record: RecordView): boolean {
+    const result = this.#result;
+    if (this.#options.visit(this.#window, record) === false) {
+      result.end = record.physicalOffset;
+      return false;
+    }
     result.records++;
     result.lastRecord = record.physicalOffset;
     return true;
