@@ -219,6 +219,7 @@ describe('a long scan', () => {
     const lines = small.log.lines.filter(({ text }) => text.startsWith('recovering: '));
     assert.ok(lines.length >= 2, JSON.stringify(small.log.lines));
     assert.match(lines[0]!.text, /of at most .* scanned, .* MB\/s \(.*\)/);
+    assert.ok(lines.some(({ text }) => text.includes('what was durable is looked at')));
   });
 });
 

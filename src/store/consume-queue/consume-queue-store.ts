@@ -5,11 +5,12 @@
 // Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
 // only then may the caller publish a position (I5).
 
-import { assert, type Clock, GantryError, type Logger } from '../../common/index.ts';
+import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
-import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
 import { ConsumeQueue, CQ_UNIT_BYTES, FILLER_SIZE, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
+import { QueueFolders } from './queue-folders.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
 const WRITES_PER_SWEEP = 32;
@@ -64,12 +65,9 @@ export class ConsumeQueueStore {
   /** Queues with anything to write, oldest first. */
   #waiting: ConsumeQueue[] = [];
   #waitingUnits = 0;
-  /** Open files, least recently used first. */
-  readonly #open = new Map<SegmentFile, true>();
+  readonly #folders: QueueFolders;
   /** Files written since they were synced, with the queue's `written` at that time. */
   readonly #unsynced = new Map<SegmentFile, ConsumeQueue>();
-  /** Folders with names that are not durable yet. */
-  readonly #dirtyFolders = new Set<string>();
   #created = 0;
 
   constructor(options: ConsumeQueueStoreOptions) {
@@ -77,6 +75,8 @@ export class ConsumeQueueStore {
     this.#fs = options.fs;
     this.fileSize = Math.ceil(options.fileSize / CQ_UNIT_BYTES) * CQ_UNIT_BYTES;
     this.unitsPerFile = this.fileSize / CQ_UNIT_BYTES;
+    const setting = 'mappedFileSizeConsumeQueue';
+    this.#folders = new QueueFolders({ ...options, fileSize: this.fileSize, setting, mostOpen: MAX_OPEN });
   }
 
   /** The queue, if it exists. */
@@ -204,8 +204,8 @@ export class ConsumeQueueStore {
 
   /** Syncs files, and the folders of files that are new, a few at a time; they share the journal's writes. */
   #syncAll(files: ReadonlyArray<[SegmentFile, ConsumeQueue]>, done: (error: GantryError | undefined) => void): void {
-    const folders = [...this.#dirtyFolders];
-    this.#dirtyFolders.clear();
+    const folders = [...this.#folders.dirty];
+    this.#folders.dirty.clear();
     let at = 0;
     let running = 0;
     let firstError: GantryError | undefined;
@@ -235,7 +235,7 @@ export class ConsumeQueueStore {
     this.#unsynced.delete(file);
     let handle: FileHandle;
     try {
-      handle = this.#handle(file);
+      handle = this.#folders.handle(file);
     } catch (error) {
       this.#unsynced.set(file, queue);
       return this.#options.clock.soon(() => ended(error as GantryError));
@@ -273,7 +273,7 @@ export class ConsumeQueueStore {
   /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
   #syncFolder(folder: string, ended: Done): void {
     this.#fs.syncDirectoryLater(folder, (error) => {
-      if (error !== undefined) this.#dirtyFolders.add(folder);
+      if (error !== undefined) this.#folders.dirty.add(folder);
       ended(error);
     });
   }
@@ -295,7 +295,7 @@ export class ConsumeQueueStore {
     const blockEnd = (Math.floor(position / this.#options.cache.blockBytes) + 1) * this.#options.cache.blockBytes;
     const stop = Math.min(end, queue.tailStart, (file.base + Math.min(blockEnd, file.size)) / CQ_UNIT_BYTES);
     const length = (stop - ordinal) * CQ_UNIT_BYTES;
-    this.#handle(file);
+    this.#folders.handle(file);
     const limit = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
     const copied = this.#options.cache.copy(file, position, length, limit, target, 0, ready);
     return copied === length ? stop - ordinal : -1;
@@ -314,7 +314,7 @@ export class ConsumeQueueStore {
     if (file === undefined) return 0;
     const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
     const length = (stop - ordinal) * CQ_UNIT_BYTES;
-    return this.#handle(file).readSync(target, 0, length, byte - file.base) / CQ_UNIT_BYTES;
+    return this.#folders.handle(file).readSync(target, 0, length, byte - file.base) / CQ_UNIT_BYTES;
   }
 
   /** As `readUnits`, past the cache: for single look-ups that nobody repeats. Answers the number of units. @throws GantryError IO. */
@@ -326,7 +326,7 @@ export class ConsumeQueueStore {
     }
     const stop = Math.min(end, queue.tailStart, file.end / CQ_UNIT_BYTES);
     const position = ordinal * CQ_UNIT_BYTES - file.base;
-    const handle = this.#handle(file);
+    const handle = this.#folders.handle(file);
     file.pin();
     return new Promise((resolve, reject) => {
       handle.read(target, 0, (stop - ordinal) * CQ_UNIT_BYTES, position, (error, got) => {
@@ -357,46 +357,13 @@ export class ConsumeQueueStore {
 
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   load(): void {
-    const root = this.#options.root;
-    let othersFit: boolean | undefined;
-    const isDamage = (): boolean => {
-      othersFit ??= this.#someFileFits();
-      return othersFit;
-    };
-    for (const topic of this.#fs.list(root).sort()) {
-      if (this.#fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
-      for (const name of this.#fs.list(`${root}/${topic}`)) {
-        if (!/^\d+$/.test(name) || this.#fs.stat(`${root}/${topic}/${name}`)?.isDirectory !== true) continue;
-        const queue = this.findOrCreate(topic, Number(name));
-        queue.files = loadSegments({
-          fs: this.#fs,
-          path: queue.folder,
-          size: this.fileSize,
-          setting: 'mappedFileSizeConsumeQueue',
-          derived: true,
-          isDamage,
-          logger: this.#options.logger,
-        });
-      }
-    }
-  }
-
-  /** Whether any queue has a file of the length that the setting says. */
-  #someFileFits(): boolean {
-    const fs = this.#fs;
-    const fits = (path: string, depth: number): boolean =>
-      depth === 0
-        ? fs.stat(path)?.size === this.fileSize
-        : fs.stat(path)?.isDirectory === true && fs.list(path).some((name) => fits(`${path}/${name}`, depth - 1));
-    return fits(this.#options.root, 3);
+    for (const { topic, queueId, files } of this.#folders.load()) this.findOrCreate(topic, queueId).files = files;
   }
 
   /** Files and folders that a killed process made may be in the cache alone: the next flush makes their names durable. */
   doubtNames(queue: ConsumeQueue): void {
     queue.namesInDoubt = false;
-    this.#dirtyFolders.add(queue.folder);
-    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
-    this.#dirtyFolders.add(this.#options.root);
+    this.#folders.doubtNames(queue);
   }
 
   /** Makes units from `ordinal` on dead, in memory and, durably, on disk. `force`: even if nothing says that the files hold any. */
@@ -413,7 +380,7 @@ export class ConsumeQueueStore {
     if (force || onDisk > ordinal || (queue.files.at(-1)?.base ?? 0) > byte) {
       cutSegments(this.#fs, queue.folder, queue.files, byte);
       const last = queue.files.at(-1);
-      if (last !== undefined) this.#opened(last);
+      if (last !== undefined) this.#folders.opened(last);
     }
     this.dropTail(queue, ordinal, maxPhysicalEnd);
   }
@@ -437,7 +404,7 @@ export class ConsumeQueueStore {
     const file = this.#create(queue, end);
     const fillers = fillerUnits(Math.min(this.unitsPerFile, FILLER_STEP_UNITS));
     for (let at = file.base; at < end; at += fillers.length) {
-      this.#handle(file).writeSync(fillers, 0, Math.min(fillers.length, end - at), at - file.base);
+      this.#folders.handle(file).writeSync(fillers, 0, Math.min(fillers.length, end - at), at - file.base);
     }
     queue.resetTo(ordinal, -1);
     queue.minOffset = ordinal;
@@ -451,7 +418,7 @@ export class ConsumeQueueStore {
       this.#forget(file);
       this.#fs.remove(file.path);
     }
-    if (queue.files.length > 0) this.#dirtyFolders.add(queue.folder);
+    if (queue.files.length > 0) this.#folders.dirty.add(queue.folder);
     queue.files = [];
     this.#waitingUnits -= queue.waiting;
     queue.foundEnd = 0;
@@ -464,9 +431,7 @@ export class ConsumeQueueStore {
   removeQueue(queue: ConsumeQueue): void {
     this.clear(queue);
     this.ext?.removedQueue(queue);
-    this.#dirtyFolders.delete(queue.folder);
-    this.#fs.removeTree(queue.folder);
-    this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
+    this.#folders.remove(queue);
     const queues = this.#topics.get(queue.topic)?.queues;
     if (queues === undefined) return;
     delete queues[queue.queueId];
@@ -489,12 +454,7 @@ export class ConsumeQueueStore {
     entry.queues.length = 0;
     this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
     this.#full = this.#full.filter((queue) => queue.topic !== topic);
-    const folder = `${this.#options.root}/${topic}`;
-    this.#fs.removeTree(folder);
-    for (const dirty of this.#dirtyFolders) {
-      if (dirty === folder || dirty.startsWith(`${folder}/`)) this.#dirtyFolders.delete(dirty);
-    }
-    this.#dirtyFolders.add(this.#options.root);
+    this.#folders.removeTopic(topic);
   }
 
   /** Removes everything: the log is gone (RocketMQ: no CommitLog file at all). */
@@ -503,8 +463,7 @@ export class ConsumeQueueStore {
   }
 
   close(): void {
-    for (const file of this.#open.keys()) file.close();
-    this.#open.clear();
+    this.#folders.close();
   }
 
   /** Queues with something to write, and files to sync. */
@@ -514,12 +473,12 @@ export class ConsumeQueueStore {
 
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
-    return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
+    return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#folders.dirty.size === 0;
   }
 
   /** Number of open files, for tests and metrics. */
   get openFiles(): number {
-    return this.#open.size;
+    return this.#folders.openFiles;
   }
 
   #write(queue: ConsumeQueue): void {
@@ -529,7 +488,7 @@ export class ConsumeQueueStore {
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
       const end = Math.min(queue.maxOffset, file.end / CQ_UNIT_BYTES);
       const length = (end - queue.written) * CQ_UNIT_BYTES;
-      this.#handle(file).writeSync(queue.tail, queue.tailAt(queue.written), length, byte - file.base);
+      this.#folders.handle(file).writeSync(queue.tail, queue.tailAt(queue.written), length, byte - file.base);
       this.#waitingUnits -= end - queue.written;
       queue.written = end;
       this.#unsynced.set(file, queue);
@@ -537,47 +496,14 @@ export class ConsumeQueueStore {
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {
-    const base = byte - (byte % this.fileSize);
-    const last = queue.files.at(-1);
-    if (last !== undefined && last.end !== base) {
-      throw new GantryError('STORE_DAMAGED', `${queue.folder} ends at ${last.end}, a unit belongs at byte ${byte}`);
-    }
-    this.#dirtyFolders.add(queue.folder);
-    if (last === undefined && this.#fs.stat(queue.folder) === undefined) {
-      this.#fs.makeDirectory(queue.folder);
-      this.#dirtyFolders.add(`${this.#options.root}/${queue.topic}`);
-      this.#dirtyFolders.add(this.#options.root);
-    }
-    const file = new SegmentFile(this.#fs, queue.folder, base, this.fileSize, true);
-    const handle = this.#fs.open(file.path, 'create');
-    handle.truncateSync(this.fileSize);
-    handle.close();
-    queue.files.push(file);
+    const file = this.#folders.create(queue, byte);
     this.#created++;
     return file;
   }
 
-  #handle(file: SegmentFile): FileHandle {
-    this.#opened(file);
-    return file.handle();
-  }
-
-  #opened(file: SegmentFile): void {
-    this.#open.delete(file);
-    this.#open.set(file, true);
-    if (this.#open.size <= MAX_OPEN) return;
-    for (const old of this.#open.keys()) {
-      this.#open.delete(old);
-      old.close();
-      return;
-    }
-  }
-
   #forget(file: SegmentFile): void {
-    this.#options.cache.forget(file);
     this.#unsynced.delete(file);
-    this.#open.delete(file);
-    file.close();
+    this.#folders.forget(file);
   }
 }
 

@@ -12,9 +12,10 @@
 //
 // Invariants: written <= end; tailStart <= written; files are contiguous and hold [start, written).
 
-import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import type { Clock, GantryError, Logger } from '../../common/index.ts';
 import type { FileHandle, FileSystem } from '../../io/index.ts';
-import { cutSegments, loadSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
+import { QueueFolders } from './queue-folders.ts';
 
 const EMPTY = new Uint8Array(0);
 const EMPTY_VIEW = new DataView(EMPTY.buffer);
@@ -102,17 +103,17 @@ export class StreamStore {
   /** Streams with anything to write, oldest first. */
   #waiting: Stream[] = [];
   #waitingBytes = 0;
-  readonly #open = new Map<SegmentFile, true>();
+  readonly #folders: QueueFolders;
   /** Files written since they were synced. */
   readonly #unsynced = new Map<SegmentFile, Stream>();
   /** Files whose sync has failed: what the disk holds of them is not known, whatever reads show. */
   readonly #suspect = new Set<SegmentFile>();
-  readonly #dirtyFolders = new Set<string>();
 
   constructor(options: StreamStoreOptions) {
     this.#options = options;
     this.#fs = options.fs;
     this.fileSize = options.fileSize;
+    this.#folders = new QueueFolders({ ...options, mostOpen: MAX_OPEN });
   }
 
   find(topic: string, queueId: number): Stream | undefined {
@@ -131,37 +132,14 @@ export class StreamStore {
 
   /** Finds the files on disk without opening one; a stream's `end` is for the caller to find. @throws GantryError STORE_FILE_SIZE. */
   load(): Stream[] {
-    const { root, setting, logger } = this.#options;
-    const fs = this.#fs;
     const found: Stream[] = [];
-    let othersFit: boolean | undefined;
-    const isDamage = (): boolean => {
-      othersFit ??= this.#someFileFits();
-      return othersFit;
-    };
-    for (const topic of fs.list(root).sort()) {
-      if (fs.stat(`${root}/${topic}`)?.isDirectory !== true) continue;
-      for (const name of fs.list(`${root}/${topic}`)) {
-        if (!/^\d+$/.test(name) || fs.stat(`${root}/${topic}/${name}`)?.isDirectory !== true) continue;
-        const path = `${root}/${topic}/${name}`;
-        const files = loadSegments({ fs, path, size: this.fileSize, setting, derived: true, isDamage, logger });
-        const stream = this.findOrCreate(topic, Number(name));
-        stream.files = files;
-        stream.resetTo(files.at(-1)?.end ?? 0);
-        found.push(stream);
-      }
+    for (const { topic, queueId, files } of this.#folders.load()) {
+      const stream = this.findOrCreate(topic, queueId);
+      stream.files = files;
+      stream.resetTo(files.at(-1)?.end ?? 0);
+      found.push(stream);
     }
     return found;
-  }
-
-  /** Whether any stream has a file of the length that the setting says. */
-  #someFileFits(): boolean {
-    const fs = this.#fs;
-    const fits = (path: string, depth: number): boolean =>
-      depth === 0
-        ? fs.stat(path)?.size === this.fileSize
-        : fs.stat(path)?.isDirectory === true && fs.list(path).some((name) => fits(`${path}/${name}`, depth - 1));
-    return fits(this.#options.root, 3);
   }
 
   /** To be called after bytes were put into `stream`. */
@@ -203,8 +181,8 @@ export class StreamStore {
       return done(error as GantryError);
     }
     const files = [...this.#unsynced];
-    const folders = [...this.#dirtyFolders];
-    this.#dirtyFolders.clear();
+    const folders = [...this.#folders.dirty];
+    this.#folders.dirty.clear();
     let at = 0;
     let firstError: GantryError | undefined;
     const next = (): void => {
@@ -215,7 +193,7 @@ export class StreamStore {
           for (const folder of folders) if (this.#fs.stat(folder) !== undefined) this.#fs.syncDirectory(folder);
         } catch (error) {
           firstError ??= error as GantryError;
-          for (const folder of folders) this.#dirtyFolders.add(folder);
+          for (const folder of folders) this.#folders.dirty.add(folder);
         }
         return done(firstError);
       }
@@ -223,7 +201,7 @@ export class StreamStore {
       this.#unsynced.delete(file);
       let handle: FileHandle;
       try {
-        handle = this.#handle(file);
+        handle = this.#folders.handle(file);
         if (this.#suspect.has(file)) writeAgain(handle, file.size);
       } catch (error) {
         this.#unsynced.set(file, stream);
@@ -250,7 +228,7 @@ export class StreamStore {
     if (this.#copyTail(stream, position, length, target)) return true;
     const file = segmentAt(stream.files, position);
     if (file === undefined || position + length > file.end) return false;
-    this.#handle(file);
+    this.#folders.handle(file);
     const limit = Math.min(stream.written, file.end) - file.base;
     return this.#options.cache.copy(file, position - file.base, length, limit, target, 0, ready) === length;
   }
@@ -261,7 +239,7 @@ export class StreamStore {
     const file = segmentAt(stream.files, position);
     if (file === undefined) return 0;
     const stop = Math.min(position + length, file.end, stream.written);
-    return stop <= position ? 0 : this.#handle(file).readSync(target, 0, stop - position, position - file.base);
+    return stop <= position ? 0 : this.#folders.handle(file).readSync(target, 0, stop - position, position - file.base);
   }
 
   #copyTail(stream: Stream, position: number, length: number, target: Uint8Array): boolean {
@@ -281,7 +259,7 @@ export class StreamStore {
     if (stream.files.length > 0 && stream.files.at(-1)!.end > position) {
       cutSegments(this.#fs, stream.folder, stream.files, position);
       const last = stream.files.at(-1);
-      if (last !== undefined) this.#opened(last);
+      if (last !== undefined) this.#folders.opened(last);
     }
     this.dropTail(stream, position);
   }
@@ -305,7 +283,7 @@ export class StreamStore {
       this.#fs.remove(file.path);
       removed = true;
     }
-    if (removed) this.#dirtyFolders.add(stream.folder);
+    if (removed) this.#folders.dirty.add(stream.folder);
   }
 
   /** Removes a stream's files; it begins at 0 again. */
@@ -314,7 +292,7 @@ export class StreamStore {
       this.#forget(file);
       this.#fs.remove(file.path);
     }
-    if (stream.files.length > 0) this.#dirtyFolders.add(stream.folder);
+    if (stream.files.length > 0) this.#folders.dirty.add(stream.folder);
     stream.files = [];
     this.#waitingBytes -= stream.end - stream.written;
     stream.resetTo(0);
@@ -323,9 +301,7 @@ export class StreamStore {
   /** Removes one stream and its folder. */
   removeStream(stream: Stream): void {
     this.clear(stream);
-    this.#fs.removeTree(stream.folder);
-    this.#dirtyFolders.delete(stream.folder);
-    this.#dirtyFolders.add(`${this.#options.root}/${stream.topic}`);
+    this.#folders.remove(stream);
     delete this.#topics.get(stream.topic)?.[stream.queueId];
     this.#waiting = this.#waiting.filter((other) => other !== stream);
   }
@@ -343,12 +319,7 @@ export class StreamStore {
       stream.written = stream.end;
     }
     this.#waiting = this.#waiting.filter((stream) => stream.topic !== topic);
-    const folder = `${this.#options.root}/${topic}`;
-    this.#fs.removeTree(folder);
-    for (const dirty of this.#dirtyFolders) {
-      if (dirty === folder || dirty.startsWith(`${folder}/`)) this.#dirtyFolders.delete(dirty);
-    }
-    this.#dirtyFolders.add(this.#options.root);
+    this.#folders.removeTopic(topic);
   }
 
   removeAll(): void {
@@ -357,12 +328,11 @@ export class StreamStore {
 
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
-    return this.#waitingBytes === 0 && this.#unsynced.size === 0 && this.#dirtyFolders.size === 0;
+    return this.#waitingBytes === 0 && this.#unsynced.size === 0 && this.#folders.dirty.size === 0;
   }
 
   close(): void {
-    for (const file of this.#open.keys()) file.close();
-    this.#open.clear();
+    this.#folders.close();
   }
 
   /** Writes a stream's tail now. */
@@ -373,60 +343,19 @@ export class StreamStore {
   #write(stream: Stream): void {
     while (stream.written < stream.end) {
       const from = stream.written;
-      const file = segmentAt(stream.files, from) ?? this.#create(stream, from);
+      const file = segmentAt(stream.files, from) ?? this.#folders.create(stream, from);
       const length = Math.min(stream.end, file.end) - from;
-      this.#handle(file).writeSync(stream.tail, from - stream.tailStart, length, from - file.base);
+      this.#folders.handle(file).writeSync(stream.tail, from - stream.tailStart, length, from - file.base);
       this.#waitingBytes -= length;
       stream.written += length;
       this.#unsynced.set(file, stream);
     }
   }
 
-  #create(stream: Stream, position: number): SegmentFile {
-    const base = position - (position % this.fileSize);
-    const last = stream.files.at(-1);
-    if (last !== undefined && last.end !== base) {
-      throw new GantryError(
-        'STORE_DAMAGED',
-        `${stream.folder} ends at ${last.end}, a unit belongs at byte ${position}`,
-      );
-    }
-    this.#dirtyFolders.add(stream.folder);
-    if (last === undefined && this.#fs.stat(stream.folder) === undefined) {
-      this.#fs.makeDirectory(stream.folder);
-      this.#dirtyFolders.add(`${this.#options.root}/${stream.topic}`);
-      this.#dirtyFolders.add(this.#options.root);
-    }
-    const file = new SegmentFile(this.#fs, stream.folder, base, this.fileSize, true);
-    const handle = this.#fs.open(file.path, 'create');
-    handle.truncateSync(this.fileSize);
-    handle.close();
-    stream.files.push(file);
-    return file;
-  }
-
-  #handle(file: SegmentFile): FileHandle {
-    this.#opened(file);
-    return file.handle();
-  }
-
-  #opened(file: SegmentFile): void {
-    this.#open.delete(file);
-    this.#open.set(file, true);
-    if (this.#open.size <= MAX_OPEN) return;
-    for (const old of this.#open.keys()) {
-      this.#open.delete(old);
-      old.close();
-      return;
-    }
-  }
-
   #forget(file: SegmentFile): void {
-    this.#options.cache.forget(file);
     this.#unsynced.delete(file);
     this.#suspect.delete(file);
-    this.#open.delete(file);
-    file.close();
+    this.#folders.forget(file);
   }
 }
 
