@@ -277,8 +277,8 @@ function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): vo
 
 function lowerClaim(checkpoint: StoreCheckpoint, offset: number): void {
   checkpoint.logicsPhysicalOffset = offset;
-  // Where no offset is known, it counts.
-  if (offset === 0) checkpoint.logicsMsgTimestamp = 0;
+  // It counts where no offset is known, and for a Java broker.
+  checkpoint.logicsMsgTimestamp = 0;
   checkpoint.flush(true);
 }
 
