@@ -100,6 +100,10 @@ describe('seeded power cuts', () => {
     for (const seed of [13385, 18692, 19046]) await replayable(seed, { plain: true });
   });
 
+  it('what two losses take together, nobody can know; a pull may be told that its message was removed', async () => {
+    for (const seed of [451215, 451606]) await replayable(seed, { retention: true });
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];
