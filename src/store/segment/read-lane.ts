@@ -67,7 +67,7 @@ export class ReadLane {
     return this.waiting === 0 && !this.#yielding && !this.#resting && this.inFlight < this.#maxBytes;
   }
 
-  /** Reads bytes of a file; it is kept open until `done`. */
+  /** Reads bytes of a file; it is kept open until `done`, which never runs before this returns. */
   read(file: SegmentFile, target: Uint8Array, length: number, position: number, done: DoneBytes): void {
     file.pin();
     this.#waiting.push({ file, target, length, position, done });
@@ -128,8 +128,8 @@ export class ReadLane {
     try {
       file.handle().read(target, 0, length, position, ended);
     } catch (error) {
-      // The file cannot be opened.
-      ended(error as Parameters<DoneBytes>[0], 0);
+      // The file cannot be opened; told later, as everything that ends here is.
+      this.#clock.soon(() => ended(error as Parameters<DoneBytes>[0], 0));
     }
   }
 }
