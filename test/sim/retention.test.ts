@@ -512,6 +512,28 @@ describe('B34: a reader keeps an expired file alive for ever', () => {
   });
 });
 
+it('a mapped file that has left the log is let go of: nothing opens it again while its removal takes time', async () => {
+  const handles: number[] = [];
+  for (const isSlow of [false, true]) {
+    const small = await filled(1, { fileReservedTime: 0, gantrySegments: 'mapped' });
+    for (let n = 0; n < 3; n++) {
+      await idle(small);
+      await small.send({ body: THIRD_OF_A_FILE });
+    }
+    const hold = small.fs.hold('remove', 'commitlog');
+    await request(small);
+    assert.equal(small.store.watermarks.minimum, FILE);
+    // Mapped files are looked at each second.
+    if (isSlow) await pass(small, 3000, 1000);
+    hold.end();
+    await idle(small);
+    assert.deepEqual(onDisk(small), [1]);
+    handles.push(small.fs.openHandles);
+    await small.stop();
+  }
+  assert.equal(handles[1], handles[0]);
+});
+
 describe('B35: a hole in the middle of the log', () => {
   it('a file whose time is over stays behind one whose time is not', async () => {
     const small = await filled(5);

@@ -401,11 +401,16 @@ export class CommitLog {
     while (this.#chunkBytes > TAIL_BYTES && this.#chunks.length > 1) {
       const chunk = this.#chunks[0]!;
       if (chunk.start + chunk.used > keepFrom || this.#writing) return;
-      this.#chunks.shift();
-      this.#chunkBytes -= chunk.bytes.length;
-      if (this.#lastFound === chunk) this.#lastFound = undefined;
-      this.#memory.release(chunk);
+      this.#dropFirstChunk();
     }
+  }
+
+  #dropFirstChunk(): void {
+    const chunk = this.#chunks.shift()!;
+    this.#chunkBytes -= chunk.bytes.length;
+    if (this.#lastFound === chunk) this.#lastFound = undefined;
+    if (this.#current === chunk) this.#current = undefined;
+    this.#memory.release(chunk);
   }
 
   /**
@@ -439,6 +444,9 @@ export class CommitLog {
     const file = this.files[0]!;
     assert(this.files.length > 1 && file.end <= this.flushed, 'a file of the log is dropped that is still needed');
     this.#options.cache.forget(file);
+    // A piece of the tail that is still mapped would keep its bytes on the disk.
+    while (this.#chunks[0]?.file === file) this.#dropFirstChunk();
+    this.#memory.forget(file);
     this.files.shift();
     file.close();
     return file;
