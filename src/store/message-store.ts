@@ -496,6 +496,8 @@ export class MessageStore {
   async truncateTo(offset: number): Promise<boolean> {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
+    // Nobody knows what the disk holds: nothing that is done to it now would be durable for certain.
+    if (this.#log.syncFailure !== undefined) throw this.#log.syncFailure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
     const goOn = await this.#derived.pause();
     try {
@@ -513,6 +515,7 @@ export class MessageStore {
       this.#acks.progress(this.#log.committed, this.#log.flushed);
       this.#deleted.lowerTo(offset);
       this.#dispatcher.livesChanged();
+      this.#derived.saveBounds();
     } finally {
       this.#checkpoint.mark?.release();
       goOn();

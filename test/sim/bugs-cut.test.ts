@@ -46,6 +46,34 @@ describe('a log that was cut', () => {
     await small.expectQueue(0, 6);
   });
 
+  it('a queue that is lost after it, before anything was flushed again, is noticed and built again', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(4, () => ({ topic: 'Lost' }));
+    // In files of the log behind it, where a start would begin to look.
+    const results = await small.sendMany(60, (n) => ({ body: Buffer.alloc(1000, 'x'), keys: `k${n}` }));
+    // Behind the one that the log's growth has begun.
+    while (await small.world.complete());
+    await flushDerived(small);
+    await cutAt(small, results[50]!);
+    small.kill();
+    removeTree(small.fs, `${ROOT}/consumequeue/Lost`);
+    await small.start();
+    await small.expectQueue(0, 4, 'Lost');
+    await small.expectQueue(0, 50);
+  });
+
+  it('after a sync that failed it is refused, and nothing is changed', async () => {
+    const small = await SmallStore.create();
+    const results = await small.sendMany(10);
+    small.fs.fail({ operation: 'sync', path: 'commitlog' });
+    small.put();
+    await small.world.until(() => small.store.unwritableReason !== undefined, 'the sync fails');
+    const before = small.fingerprint();
+    const cut = small.store.truncateTo(results[5]!.wroteOffset);
+    await assert.rejects(small.world.settle(cut, 'the cut ends'), { code: 'IO' });
+    assert.deepEqual(small.fingerprint(), before);
+  });
+
   it('the checkpoint vouches no longer for what has the same offsets as what was cut', async () => {
     const small = await SmallStore.create();
     const results = await small.sendMany(20);

@@ -161,8 +161,7 @@ export class DerivedFlush {
         deleted,
       };
       saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
-        if (boundsError !== undefined && !this.#closed)
-          this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${boundsError.message})`);
+        if (boundsError !== undefined && !this.#closed) this.#warnOfBounds(boundsError);
         finish(undefined);
       });
     };
@@ -231,9 +230,31 @@ export class DerivedFlush {
     });
   }
 
+  /**
+   * The cut is done: what is left of the queues goes on record again, without waiting for a flush. A queue whose files are lost before that
+   * would be noticed by nobody.
+   */
+  saveBounds(): void {
+    try {
+      this.#saveBounds();
+    } catch (error) {
+      this.#warnOfBounds(error as GantryError);
+    }
+  }
+
+  #saveBounds(): void {
+    const { fs, root, queues, index, checkpoint, deleted } = this.#options;
+    const { logicsPhysicalOffset } = checkpoint;
+    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress, deleted });
+  }
+
+  #warnOfBounds(error: GantryError): void {
+    this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${error.message})`);
+  }
+
   /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's. @throws GantryError IO, DISK_FULL. */
   async close(physicMsgTimestamp: number): Promise<void> {
-    const { queues, index, checkpoint, deleted, fs, root, dispatcher } = this.#options;
+    const { queues, index, checkpoint, dispatcher } = this.#options;
     this.stop();
     queues.syncLanes = CLOSE_LANES;
     // Two flushes at once would each take the other's files for synced.
@@ -243,8 +264,7 @@ export class DerivedFlush {
     if (failure !== undefined) throw failure;
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
-    const { logicsPhysicalOffset } = checkpoint;
-    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress, deleted });
+    this.#saveBounds();
     // Behind a write that is under way.
     await this.writeCheckpoint();
   }
