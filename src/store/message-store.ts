@@ -645,7 +645,8 @@ export class MessageStore {
     // A share of what waits, so that dispatch keeps up with any rate of puts.
     const behind = this.#confirmed - this.#dispatcher.dispatched;
     if (behind > 0) this.times.beginDispatch();
-    const more = this.#dispatcher.run(this.#log, this.#confirmed, Math.max(DISPATCH_SLICE_BYTES, behind / 2));
+    const budget = Math.max(DISPATCH_SLICE_BYTES, behind / 2);
+    const more = !this.#log.isCut && this.#dispatcher.run(this.#log, this.#confirmed, budget);
     this.#sweepQueues();
     this.#derived.logGrew();
     this.#log.dispatched = this.#dispatcher.doneOffset;

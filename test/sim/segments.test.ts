@@ -269,6 +269,26 @@ describe('mapped segments', () => {
     await assert.rejects(pull(small.world, small.store, 'T', 0, 0), /it was cut/);
   });
 
+  it('a file that was cut while dispatch is behind ends nothing but the sends', async () => {
+    const fileSize = 16 * 1024 * 1024;
+    const small = await SmallStore.create({ ...MAPPED, flushDiskType: 'ASYNC_FLUSH', mappedFileSizeCommitLog: fileSize });
+    while (await small.world.complete());
+    await small.send();
+    // More than one turn dispatches.
+    for (let n = 0; n < 40; n++) small.put({ body: Buffer.alloc(100_000, 'x') });
+    await small.world.soon();
+    const { dispatched: reached, committed } = small.store.watermarks;
+    assert.ok(reached < committed, 'dispatch is behind');
+    const file = small.fs.open(FIRST_FILE, 'write');
+    file.truncateSync(100);
+    file.close();
+    await small.world.advance(1000);
+    assert.equal(small.put().status, PutMessageStatus.SERVICE_NOT_AVAILABLE);
+    while (await small.world.soon());
+    assert.equal(small.store.watermarks.dispatched, reached, 'what is left lay in the pages that are gone');
+    await small.stop();
+  });
+
   it('a system that cannot map this file writes it through memory, and says so once', async () => {
     const small = await SmallStore.create();
     await small.stop();

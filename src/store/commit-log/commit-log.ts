@@ -111,6 +111,7 @@ export class CommitLog {
   #delayed: GantryError | undefined;
   #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
+  #isCut = false;
   /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
   #ahead: SegmentFile | undefined;
   /** Files that are to be made, the one under way first. */
@@ -148,6 +149,11 @@ export class CommitLog {
   /** True while a sync has failed: the log takes nothing more. */
   get syncFailure(): GantryError | undefined {
     return this.#syncFailed;
+  }
+
+  /** A mapped file was cut by someone else, and what was not dispatched yet lay in its pages: it cannot be had until the next start. */
+  get isCut(): boolean {
+    return this.#isCut;
   }
 
   /** Why what was put is not written yet although it was tried (see `onWriteDelayed`); undefined once it is. */
@@ -478,6 +484,7 @@ export class CommitLog {
   #wasCut(error: GantryError): void {
     if (this.#syncFailed !== undefined || this.#closed) return;
     this.#syncFailed = error;
+    this.#isCut = true;
     this.#dropChunks(0);
     this.wrote = this.committed;
     this.uncommittedSince = 0;
