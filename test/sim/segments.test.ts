@@ -271,7 +271,11 @@ describe('mapped segments', () => {
 
   it('a file that was cut while dispatch is behind ends nothing but the sends', async () => {
     const fileSize = 16 * 1024 * 1024;
-    const small = await SmallStore.create({ ...MAPPED, flushDiskType: 'ASYNC_FLUSH', mappedFileSizeCommitLog: fileSize });
+    const small = await SmallStore.create({
+      ...MAPPED,
+      flushDiskType: 'ASYNC_FLUSH',
+      mappedFileSizeCommitLog: fileSize,
+    });
     while (await small.world.complete());
     await small.send();
     // More than one turn dispatches.

@@ -23,13 +23,14 @@ import {
   type ReadCache,
   type ReadLane,
   type Ready,
-  SegmentFile,
+  type SegmentFile,
   type SegmentMemory,
   segmentAt,
   shortRead,
   type WarmFiles,
   zeroBytes,
 } from '../segment/index.ts';
+import { NewFiles } from './new-files.ts';
 
 /** Bytes of chunks kept as the cache of the tail. */
 const TAIL_BYTES = 8 * 1024 * 1024;
@@ -112,12 +113,7 @@ export class CommitLog {
   #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
   #isCut = false;
-  /** The file after the last one, made before it is needed. It joins `files` when the log rolls into it. */
-  #ahead: SegmentFile | undefined;
-  /** Files that are to be made, the one under way first. */
-  readonly #creating: SegmentFile[] = [];
-  /** Files that are being made and were given up meanwhile. */
-  readonly #unwanted = new Set<SegmentFile>();
+  readonly #newFiles: NewFiles;
 
   constructor(options: CommitLogOptions) {
     this.#options = options;
@@ -126,6 +122,7 @@ export class CommitLog {
     this.#memory = options.memory ?? new BufferedMemory();
     this.fileSize = options.fileSize;
     this.files = options.files;
+    this.#newFiles = new NewFiles(options, () => this.#fileIsReady());
     this.wrote = options.end;
     this.committed = options.end;
     this.flushed = options.end;
@@ -136,7 +133,7 @@ export class CommitLog {
     } else if (this.#last().end === options.end) {
       this.#addFile(options.end);
     }
-    this.#makeNextAhead();
+    this.#newFiles.prepare(this.#last().end);
     this.#memory.onCut = (error) => this.#wasCut(error);
     this.#memory.advance(this.#active(), this.wrote, this.#fileBehind(this.#active()));
   }
@@ -431,7 +428,7 @@ export class CommitLog {
     for (const file of this.files) if (file.end > offset) this.#options.cache.forget(file);
     this.#dropChunks(offset);
     for (const file of this.files) if (file.end > offset) this.#memory.forget(file);
-    this.#dropAhead();
+    this.#newFiles.drop();
     cutSegments(this.#fs, this.#options.folder, this.files, offset);
     if (this.files.length === 0 || this.#last().end === offset) this.#addFile(offset - (offset % this.fileSize));
     this.wrote = offset;
@@ -439,7 +436,7 @@ export class CommitLog {
     this.flushed = Math.min(this.flushed, offset);
     this.#hasBlocksTo = Math.min(this.#hasBlocksTo, offset);
     this.dispatched = Math.min(this.dispatched, offset);
-    this.#makeNextAhead();
+    this.#newFiles.prepare(this.#last().end);
   }
 
   /**
@@ -468,7 +465,7 @@ export class CommitLog {
         this.flushed === this.committed
       ) {
         // RocketMQ: a clean stop removes the file that was made ahead.
-        this.#dropAhead();
+        this.#newFiles.drop();
         return this.#end(done, undefined);
       }
       const failure = this.#syncFailed ?? this.#delayed;
@@ -494,6 +491,7 @@ export class CommitLog {
 
   #end(done: (error: GantryError | undefined) => void, failure: GantryError | undefined): void {
     this.#closed = true;
+    this.#newFiles.close();
     this.#dropChunks(0);
     this.#memory.forget();
     for (const file of this.files) file.close();
@@ -581,7 +579,7 @@ export class CommitLog {
   }
 
   #fileBehind(file: SegmentFile): SegmentFile | undefined {
-    return segmentAt(this.files, file.end) ?? this.#ahead;
+    return segmentAt(this.files, file.end) ?? this.#newFiles.ahead;
   }
 
   /**
@@ -645,77 +643,19 @@ export class CommitLog {
   }
 
   #addFile(base: number): SegmentFile {
-    const next = this.#ahead?.base === base ? this.#ahead : this.#create(base);
-    this.#ahead = undefined;
+    const next = this.#newFiles.take(base);
     this.files.push(next);
-    this.#makeNextAhead();
+    this.#newFiles.prepare(next.end);
     return next;
   }
 
-  #makeNextAhead(): void {
-    if (this.files.length === 0 || this.#ahead?.base === this.#last().end) return;
-    this.#ahead = this.#create(this.#last().end);
-  }
-
-  /** Makes a file off the loop; one at a time, so that a crash never leaves a later file beside an unfinished one. */
-  #create(base: number): SegmentFile {
-    const file = new SegmentFile(this.#fs, this.#options.folder, base, this.fileSize, false);
-    if (this.#creating.push(file) === 1) this.#createNext();
-    return file;
-  }
-
-  #createNext(): void {
-    const file = this.#creating[0];
-    if (file === undefined) return;
-    if (this.#unwanted.delete(file)) {
-      this.#creating.shift();
-      return this.#createNext();
-    }
-    this.#fs.createSized(file.path, file.size, (error) => {
-      if (error !== undefined && !this.#unwanted.has(file)) {
-        if (this.#closed) return;
-        this.#options.logger.error(`${file.path} cannot be created (${error.message}); trying again in 1 s`);
-        this.#clock.after(1000, () => this.#createNext());
-        return;
-      } else if (this.#options.warm !== undefined && file === this.#ahead) {
-        return this.#options.warm.fill(file, () => this.#created(file));
-      }
-      this.#created(file);
-    });
-  }
-
-  #created(file: SegmentFile): void {
-    if (this.#unwanted.delete(file)) this.#removeUnwanted(file);
-    else file.ready = true;
-    this.#creating.shift();
-    this.#createNext();
-    if (!file.ready || this.#closed) return;
+  /** A file is there that was not: what waits for it goes on. */
+  #fileIsReady(): void {
     const active = segmentAt(this.files, this.wrote);
     if (active !== undefined) this.#memory.advance(active, this.wrote, this.#fileBehind(active));
     if (this.committed < this.wrote) {
       this.commit();
       this.#options.onCommitted();
     }
-  }
-
-  /** Durably: were it there again after a power cut, and the file before it not, the log would have a gap. */
-  #removeUnwanted(file: SegmentFile): void {
-    try {
-      this.#fs.remove(file.path);
-      this.#fs.syncDirectory(this.#options.folder);
-    } catch (error) {
-      this.#options.logger.error(`${file.path} is not needed and cannot be removed: ${(error as GantryError).message}`);
-    }
-  }
-
-  /** Removes the file that was made ahead; one that is still being made is removed when it is there. */
-  #dropAhead(): void {
-    const ahead = this.#ahead;
-    if (ahead === undefined) return;
-    this.#ahead = undefined;
-    if (ahead.ready) {
-      this.#fs.remove(ahead.path);
-      this.#fs.syncDirectory(this.#options.folder);
-    } else this.#unwanted.add(ahead);
   }
 }
