@@ -31,9 +31,8 @@ import {
   zeroBytes,
 } from '../segment/index.ts';
 import { NewFiles } from './new-files.ts';
+import { Tail } from './tail.ts';
 
-/** Bytes of chunks kept as the cache of the tail. */
-const TAIL_BYTES = 8 * 1024 * 1024;
 /** With few senders, blocks are taken ahead of the log in steps of this, by syncs of less than that. */
 const AHEAD_BYTES = 64 * 1024;
 const SMALL_SYNC_BYTES = 16 * 1024;
@@ -98,11 +97,8 @@ export class CommitLog {
   readonly #clock: Clock;
   readonly fileSize: number;
   readonly files: SegmentFile[];
-  readonly #chunks: Chunk[] = [];
-  #chunkBytes = 0;
   readonly #memory: SegmentMemory;
-  #current: Chunk | undefined;
-  #lastFound: Chunk | undefined;
+  readonly #tail: Tail;
   #writing = false;
   #asyncUntil = 0;
   #syncing = false;
@@ -120,6 +116,7 @@ export class CommitLog {
     this.#fs = options.fs;
     this.#clock = options.clock;
     this.#memory = options.memory ?? new BufferedMemory();
+    this.#tail = new Tail(this.#memory);
     this.fileSize = options.fileSize;
     this.files = options.files;
     this.#newFiles = new NewFiles(options, () => this.#fileIsReady());
@@ -179,7 +176,7 @@ export class CommitLog {
       this.#fill(file);
       return this.#chunkFor(this.#active(), size);
     }
-    const chunk = this.#current;
+    const chunk = this.#tail.current;
     if (chunk !== undefined && chunk.bytes.length - chunk.used >= size) return chunk;
     return this.#chunkFor(file, size);
   }
@@ -206,7 +203,7 @@ export class CommitLog {
     const file = this.#active();
     assert(size <= bytes.length && size + BLANK_BYTES <= file.end - this.wrote, 'bytes are adopted without room');
     const view = new DataView(bytes.buffer);
-    this.appended(this.#addChunk({ start: this.wrote, used: 0, bytes, view, file, mapped: false }), size);
+    this.appended(this.#tail.add({ start: this.wrote, used: 0, bytes, view, file, mapped: false }), size);
   }
 
   /** Takes over `size` bytes that were written into the chunk of the last `reserve`. */
@@ -218,22 +215,7 @@ export class CommitLog {
 
   /** Where `offset` lies in memory; undefined if it must come from a file. The chunk holds [chunk.start, chunk.start + used). */
   chunkAt(offset: number): Chunk | undefined {
-    const found = this.#lastFound;
-    if (found !== undefined && offset >= found.start && offset < found.start + found.used) return found;
-    const chunks = this.#chunks;
-    let low = 0;
-    let high = chunks.length - 1;
-    while (low <= high) {
-      const middle = (low + high) >> 1;
-      const chunk = chunks[middle]!;
-      if (offset < chunk.start) high = middle - 1;
-      else if (offset >= chunk.start + chunk.used) low = middle + 1;
-      else {
-        this.#lastFound = chunk;
-        return chunk;
-      }
-    }
-    return undefined;
+    return this.#tail.at(offset);
   }
 
   /** Copies from [offset, offset + length), which must be below `committed`, to `target[at...]`; answers as ReadCache.copy. */
@@ -400,20 +382,7 @@ export class CommitLog {
 
   /** Frees chunks that are committed, dispatched, and beyond the tail's budget. */
   trim(): void {
-    const keepFrom = Math.min(this.committed, this.dispatched);
-    while (this.#chunkBytes > TAIL_BYTES && this.#chunks.length > 1) {
-      const chunk = this.#chunks[0]!;
-      if (chunk.start + chunk.used > keepFrom || this.#writing) return;
-      this.#dropFirstChunk();
-    }
-  }
-
-  #dropFirstChunk(): void {
-    const chunk = this.#chunks.shift()!;
-    this.#chunkBytes -= chunk.bytes.length;
-    if (this.#lastFound === chunk) this.#lastFound = undefined;
-    if (this.#current === chunk) this.#current = undefined;
-    this.#memory.release(chunk);
+    if (!this.#writing) this.#tail.trim(Math.min(this.committed, this.dispatched));
   }
 
   /**
@@ -426,7 +395,7 @@ export class CommitLog {
       'the log is cut while it is being written',
     );
     for (const file of this.files) if (file.end > offset) this.#options.cache.forget(file);
-    this.#dropChunks(offset);
+    this.#tail.cutTo(offset);
     for (const file of this.files) if (file.end > offset) this.#memory.forget(file);
     this.#newFiles.drop();
     cutSegments(this.#fs, this.#options.folder, this.files, offset);
@@ -448,7 +417,7 @@ export class CommitLog {
     assert(this.files.length > 1 && file.end <= this.flushed, 'a file of the log is dropped that is still needed');
     this.#options.cache.forget(file);
     // A piece of the tail that is still mapped would keep its bytes on the disk.
-    while (this.#chunks[0]?.file === file) this.#dropFirstChunk();
+    this.#tail.dropFile(file);
     this.#memory.forget(file);
     this.files.shift();
     file.close();
@@ -482,7 +451,7 @@ export class CommitLog {
     if (this.#syncFailed !== undefined || this.#closed) return;
     this.#syncFailed = error;
     this.#isCut = true;
-    this.#dropChunks(0);
+    this.#tail.cutTo(0);
     this.wrote = this.committed;
     this.uncommittedSince = 0;
     for (const waiter of this.#syncWaiters.splice(0)) waiter.done(error);
@@ -492,7 +461,7 @@ export class CommitLog {
   #end(done: (error: GantryError | undefined) => void, failure: GantryError | undefined): void {
     this.#closed = true;
     this.#newFiles.close();
-    this.#dropChunks(0);
+    this.#tail.cutTo(0);
     this.#memory.forget();
     for (const file of this.files) file.close();
     done(failure);
@@ -512,7 +481,7 @@ export class CommitLog {
   #fill(file: SegmentFile): void {
     const rest = file.end - this.wrote;
     assert(rest >= BLANK_BYTES, 'a file has no room for its filler');
-    const current = this.#current;
+    const current = this.#tail.current;
     const chunk =
       current !== undefined && current.bytes.length - current.used >= BLANK_BYTES
         ? current
@@ -521,38 +490,20 @@ export class CommitLog {
     chunk.view.setInt32(chunk.used + 4, MAGIC_BLANK);
     chunk.used += BLANK_BYTES;
     this.wrote = file.end;
-    this.#current = undefined;
+    this.#tail.current = undefined;
     if (this.uncommittedSince === 0) this.uncommittedSince = this.#clock.monotonic();
   }
 
   #chunkFor(file: SegmentFile, size: number): Chunk {
-    const mayMap = this.#inFiles() && this.#options.mayCommitInto(file.base);
-    return this.#addChunk(this.#memory.chunkFor(file, this.wrote, size, mayMap));
-  }
-
-  #addChunk(chunk: Chunk): Chunk {
-    this.#chunks.push(chunk);
-    this.#chunkBytes += chunk.bytes.length;
-    this.#current = chunk;
-    return chunk;
-  }
-
-  /** Whether all that was appended is in the files: what is not committed lies in their own pages. */
-  #inFiles(): boolean {
-    for (let i = this.#chunks.length - 1; i >= 0; i--) {
-      const chunk = this.#chunks[i]!;
-      if (chunk.start + chunk.used <= this.committed) return true;
-      // So that of what is not committed all that is mapped lies before all that is not.
-      if (!chunk.mapped) return false;
-    }
-    return true;
+    const mayMap = this.#tail.isInFiles(this.committed) && this.#options.mayCommitInto(file.base);
+    return this.#tail.add(this.#memory.chunkFor(file, this.wrote, size, mayMap));
   }
 
   /** The chunk whose next bytes are to be written; steps over the hole behind a filler. */
   #chunkToCommit(): Chunk | undefined {
     const chunk = this.chunkAt(this.committed);
     if (chunk !== undefined) return chunk;
-    const next = this.#chunks.find((c) => c.start > this.committed);
+    const next = this.#tail.behind(this.committed);
     const file = segmentAt(this.files, this.committed);
     assert(
       next === undefined || file === undefined || next.start === file.end,
@@ -563,15 +514,14 @@ export class CommitLog {
 
   #advanceCommitted(chunk: Chunk, used: number): void {
     this.committed = chunk.start + used;
-    const next = this.#chunks[this.#chunks.indexOf(chunk) + 1];
     // A filler's rest is a hole of zeros in the file: committed with its first 8 bytes.
     if (used === chunk.used && this.committed < this.wrote && this.chunkAt(this.committed) === undefined) {
-      this.committed = next === undefined ? this.wrote : next.start;
+      this.committed = this.#tail.behind(chunk.start)?.start ?? this.wrote;
     }
     if (this.committed === this.wrote) {
       this.appendMs = this.#clock.monotonic() - this.uncommittedSince;
       this.uncommittedSince = 0;
-      if (!chunk.mapped && this.#memory.canMap(chunk.file, this.wrote)) this.#current = undefined;
+      if (!chunk.mapped && this.#memory.canMap(chunk.file, this.wrote)) this.#tail.current = undefined;
     } else {
       this.uncommittedSince = this.#clock.monotonic();
     }
@@ -594,11 +544,11 @@ export class CommitLog {
     this.#asyncUntil = 0;
     const file = segmentAt(this.files, this.committed)!;
     this.#options.cache.forget(file);
-    // Behind bytes that a write may fail on nothing was mapped (see #inFiles): what is in no file needs no eraser.
+    // Behind bytes that a write may fail on nothing was mapped (see Tail.isInFiles): what is in no file needs no eraser.
     const erased = this.#erase(file, Math.min(this.wrote, file.end) - this.committed);
     if (erased) this.#options.onWriteFailed(error);
     else this.#syncFailed = error;
-    this.#dropChunks(this.committed);
+    this.#tail.cutTo(this.committed);
     this.wrote = this.committed;
     this.uncommittedSince = 0;
     if (!erased) this.#options.onSyncFailed(error);
@@ -622,24 +572,6 @@ export class CommitLog {
       );
       return false;
     }
-  }
-
-  #dropChunks(offset: number): void {
-    while (this.#chunks.length > 0) {
-      const chunk = this.#chunks.at(-1)!;
-      if (chunk.start < offset) {
-        chunk.used = Math.min(chunk.used, offset - chunk.start);
-        break;
-      }
-      this.#chunks.pop();
-      this.#chunkBytes -= chunk.bytes.length;
-      this.#memory.release(chunk);
-    }
-    const last = this.#chunks.at(-1);
-    // A chunk that ends where its file does takes nothing more.
-    const goesOn = last !== undefined && last.start + last.used === offset && last.file.end > offset;
-    this.#current = goesOn ? last : undefined;
-    this.#lastFound = undefined;
   }
 
   #addFile(base: number): SegmentFile {
