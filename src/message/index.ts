@@ -4,6 +4,7 @@ export {
   bornHostBytes,
   CRC_PROPERTY_BYTES,
   CRC_PROPERTY_NAME,
+  isCounted,
   MAGIC_BLANK,
   MAGIC_V1,
   MAGIC_V2,

@@ -49,6 +49,12 @@ export const SysFlag = {
   COMPRESSION_ZLIB: 0x300,
 } as const;
 
+/** Whether a record with these flags takes a place in its queue: a half message and a rollback take none. */
+export function isCounted(sysFlag: number): boolean {
+  const transaction = sysFlag & SysFlag.TRANSACTION_MASK;
+  return transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
+}
+
 /** Bytes of the property CRC block at a record's end: name, 0x01, ten digits, 0x02. */
 export const CRC_PROPERTY_BYTES = 20;
 /** RocketMQ: MessageConst.PROPERTY_CRC32. */

@@ -19,7 +19,15 @@ import {
   queueOffset,
   SeldomWarning,
 } from '../../common/index.ts';
-import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, SysFlag, Verify } from '../../message/index.ts';
+import {
+  isCounted,
+  parsePropertyBytes,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  SysFlag,
+  Verify,
+} from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
   type AnyQueue,
@@ -162,9 +170,7 @@ export class Dispatcher {
     if (topic.livesFrom === Number.POSITIVE_INFINITY) return this.#setAside(topic, record);
     const properties = this.#properties;
     properties.scan(bytes, record.propertiesStart, record.propertiesEnd);
-    const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
-    const isCounted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
-    if (isCounted) {
+    if (isCounted(record.sysFlag)) {
       if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
       else if (record.physicalOffset >= topic.livesFrom) {
         const tagsCode = this.#tagsCode(bytes, record, topic);

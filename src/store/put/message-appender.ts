@@ -3,6 +3,7 @@
 
 import { type Clock, viewOf } from '../../common/index.ts';
 import {
+  isCounted,
   MAX_PROPERTIES_BYTES,
   MAX_V1_TOPIC_CHARS,
   parsePropertyBytes,
@@ -113,9 +114,8 @@ export class MessageAppender {
         const topic = Buffer.from(chunk.bytes.subarray(record.topicStart, record.topicEnd)).toString('utf8');
         const queue = this.#kinds.find(topic, record.queueId);
         this.#takeBackFurther(chunk.bytes, record);
-        const transaction = record.sysFlag & SysFlag.TRANSACTION_MASK;
-        const counted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
-        if (queue !== undefined && counted) queue.nextOffset = Math.min(queue.nextOffset, record.queueOffset);
+        if (queue !== undefined && isCounted(record.sysFlag))
+          queue.nextOffset = Math.min(queue.nextOffset, record.queueOffset);
       }
       at += record.totalSize;
     }
@@ -155,8 +155,7 @@ export class MessageAppender {
     }
     const queue = this.#queueOf(request);
     if (queue === undefined) return this.#illegalTopic(request, result);
-    const transaction = request.sysFlag & SysFlag.TRANSACTION_MASK;
-    const counted = transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
+    const counted = isCounted(request.sysFlag);
     const ordinal = counted ? queue.nextOffset : 0;
     const storeTimestamp = this.#storeTime();
     const chunk = this.#log.reserve(size);

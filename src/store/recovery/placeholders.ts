@@ -11,6 +11,7 @@
 import { peekI64, viewOf } from '../../common/index.ts';
 import {
   BLANK_BYTES,
+  isCounted,
   MAGIC_BLANK,
   propertiesBytes,
   QUEUE_ID_AT,
@@ -26,7 +27,7 @@ import {
   writeRecord,
 } from '../../message/index.ts';
 import { canBeFolder } from '../consume-queue/index.ts';
-import { isCounted, keyOf, type QueueTrails, topicOf } from './queue-trails.ts';
+import { keyOf, type QueueTrails, topicOf } from './queue-trails.ts';
 import { bytesAt, type DamagedRun, nextSound, recordLike } from './resync.ts';
 
 /** The property that marks a record which stands for one that is lost. */

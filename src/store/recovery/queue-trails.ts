@@ -2,7 +2,7 @@
 // and the part of the log in which they lay. Where a jump begins before the part that was walked, the queue's own units tell.
 
 import { viewOf } from '../../common/index.ts';
-import { type RecordView, SysFlag } from '../../message/index.ts';
+import { isCounted, type RecordView } from '../../message/index.ts';
 import {
   type ConsumeQueue,
   type ConsumeQueueStore,
@@ -180,12 +180,6 @@ export class QueueTrails {
     }
     return low;
   }
-}
-
-/** Whether a record takes a place in its queue. */
-export function isCounted(sysFlag: number): boolean {
-  const transaction = sysFlag & SysFlag.TRANSACTION_MASK;
-  return transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
 }
 
 export function topicOf(bytes: Uint8Array, record: RecordView): string {
