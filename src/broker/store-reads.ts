@@ -16,10 +16,14 @@ export function selectLater(
   const result = new GetResult();
   return new Promise((resolve, reject) => {
     const attempt = (): void => {
-      const got = store.select(topic, queueId, offset, maxMessages, maxBytes, MATCH_ALL, result, (error) => {
-        if (error === undefined) attempt();
-        else reject(error);
-      });
+      const got = store.select(
+        { topic, queueId, offset, maxMessages, maxBytes, filter: MATCH_ALL },
+        result,
+        (error) => {
+          if (error === undefined) attempt();
+          else reject(error);
+        },
+      );
       if (got) resolve(result);
     };
     attempt();

@@ -6,7 +6,7 @@ export type { StoreDependencies } from './load-store.ts';
 export { MessageStore, type Watermarks } from './message-store.ts';
 export type { LongBatch } from './put/index.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
-export { GetMessageStatus, GetResult, getStatusName, type TagFilter } from './read/get.ts';
+export { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from './read/get.ts';
 export type { QueryResult } from './read/message-reader.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';

@@ -63,7 +63,8 @@ async function drain(store: MessageStore, topic: string): Promise<string[]> {
     const records = await new Promise<Buffer>((resolve, reject) => {
       const step = (error?: Error): void => {
         if (error !== undefined) return reject(error);
-        if (!store.select(topic, 0, offset, 32, 1 << 20, ALL, result, step)) return;
+        if (!store.select({ topic, queueId: 0, offset, maxMessages: 32, maxBytes: 1 << 20, filter: ALL }, result, step))
+          return;
         const bytes = Buffer.alloc(result.totalBytes);
         if (store.copyRecords(result, bytes, 0, step)) resolve(bytes);
       };
@@ -156,7 +157,14 @@ test('a truncate that is no record boundary changes nothing; one that is cuts lo
   const result = new GetResult();
   await new Promise<void>((resolve) => {
     const step = (): void => {
-      if (store.select('T', 0, 120, 1, 1 << 20, ALL, result, step)) resolve();
+      if (
+        store.select(
+          { topic: 'T', queueId: 0, offset: 120, maxMessages: 1, maxBytes: 1 << 20, filter: ALL },
+          result,
+          step,
+        )
+      )
+        resolve();
     };
     step();
   });

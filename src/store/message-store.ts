@@ -37,7 +37,7 @@ import {
   PutResult,
   StageTimes,
 } from './put/index.ts';
-import type { GetResult, TagFilter } from './read/get.ts';
+import type { GetRequest, GetResult } from './read/get.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
@@ -407,17 +407,8 @@ export class MessageStore {
    * Chooses the records of one pull. False if bytes had to be fetched from disk first: then nothing in `result` counts, and `ready`
    * runs once, when the call can be repeated or with the error that prevents it.
    */
-  select(
-    topic: string,
-    queueId: number,
-    offset: number,
-    maxMessages: number,
-    maxBytes: number,
-    filter: TagFilter,
-    result: GetResult,
-    ready: Ready,
-  ): boolean {
-    return this.#reader.select(topic, queueId, offset, maxMessages, maxBytes, filter, result, ready);
+  select(request: GetRequest, result: GetResult, ready: Ready): boolean {
+    return this.#reader.select(request, result, ready);
   }
 
   /**

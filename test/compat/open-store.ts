@@ -105,7 +105,14 @@ export async function read(
   for (;;) {
     const done = await new Promise<boolean>((resolve, reject) => {
       const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
-      if (store.select(topic, queueId, offset, maxMsgs, 128 * 1024 * 1024, all, result, ready)) resolve(true);
+      if (
+        store.select(
+          { topic, queueId, offset, maxMessages: maxMsgs, maxBytes: 128 * 1024 * 1024, filter: all },
+          result,
+          ready,
+        )
+      )
+        resolve(true);
     });
     if (done) break;
   }

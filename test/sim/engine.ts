@@ -93,7 +93,9 @@ export async function pull(
 ): Promise<Pull> {
   const result = new GetResult();
   const { maxMessages = 32, maxBytes = 1 << 20, filter = ALL } = options;
-  await whenReady(world, (ready) => store.select(topic, queueId, offset, maxMessages, maxBytes, filter, result, ready));
+  await whenReady(world, (ready) =>
+    store.select({ topic, queueId, offset, maxMessages, maxBytes, filter }, result, ready),
+  );
   const bytes = Buffer.alloc(result.totalBytes);
   if (result.status === GetMessageStatus.FOUND) {
     await whenReady(world, (ready) => store.copyRecords(result, bytes, 0, ready));

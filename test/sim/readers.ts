@@ -78,7 +78,9 @@ export class Readers {
 
   async #pull(store: MessageStore, topic: string, queueId: number, offset: number, most: number): Promise<Buffer[]> {
     const result = new GetResult();
-    await whenReady((ready) => store.select(topic, queueId, offset, most, 1 << 20, ALL, result, ready));
+    await whenReady((ready) =>
+      store.select({ topic, queueId, offset, maxMessages: most, maxBytes: 1 << 20, filter: ALL }, result, ready),
+    );
     if (result.status !== GetMessageStatus.FOUND) return [];
     const bytes = Buffer.alloc(result.totalBytes);
     await whenReady((ready) => store.copyRecords(result, bytes, 0, ready));

@@ -443,7 +443,14 @@ describe('B34: a reader keeps an expired file alive for ever', () => {
     };
     const step = (error?: Error): void => {
       if (error !== undefined) answer = error.message;
-      else if (small.store.select('T', 0, first, 2, 1 << 20, ALL, result, step)) copy();
+      else if (
+        small.store.select(
+          { topic: 'T', queueId: 0, offset: first, maxMessages: 2, maxBytes: 1 << 20, filter: ALL },
+          result,
+          step,
+        )
+      )
+        copy();
     };
     step();
     await idle(small);

@@ -9,7 +9,7 @@
 import type { GantryError } from '../../common/index.ts';
 import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
 import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { GetMessageStatus, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
+import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
@@ -232,18 +232,7 @@ export class PullMessageProcessor {
       result.maxOffset = store.maxOffsetInQueue(wants.topic, wants.queueId);
       result.count = 0;
       result.totalBytes = 0;
-    } else if (
-      !store.select(
-        wants.topic,
-        wants.queueId,
-        wants.offset,
-        wants.maxMessages,
-        wants.maxBytes,
-        wants.filter,
-        result,
-        again,
-      )
-    ) {
+    } else if (!store.select(wants, result, again)) {
       return;
     } else if (this.#isHeldUp(pull, result)) {
       return;
@@ -346,14 +335,8 @@ export class PullMessageProcessor {
 }
 
 /** What a pull asks for. */
-interface PullWants {
+interface PullWants extends GetRequest {
   group: string;
-  topic: string;
-  queueId: number;
-  offset: number;
-  maxMessages: number;
-  maxBytes: number;
-  filter: TagFilter;
   /** Offset to commit with the pull, -1 for none. */
   commitOffset: number;
   /** Until when it may wait; 0: not at all. */

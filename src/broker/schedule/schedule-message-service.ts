@@ -268,7 +268,21 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       this.#run(level);
     };
     const queueId = level.level - 1;
-    if (!store.select(SCHEDULE_TOPIC, queueId, level.offset, level.ask, RUN_BYTES, MATCH_ALL, result, again)) return;
+    if (
+      !store.select(
+        {
+          topic: SCHEDULE_TOPIC,
+          queueId,
+          offset: level.offset,
+          maxMessages: level.ask,
+          maxBytes: RUN_BYTES,
+          filter: MATCH_ALL,
+        },
+        result,
+        again,
+      )
+    )
+      return;
     if (result.status !== GetMessageStatus.FOUND) {
       this.#nothingFound(level);
       return;

@@ -81,7 +81,8 @@ async function tagged(store: MessageStore, tag: string): Promise<{ found: number
     for (;;) {
       const done = await new Promise<boolean>((resolve, reject) => {
         const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
-        if (store.select('T', 0, offset, 32, 1 << 20, filter, result, ready)) resolve(true);
+        if (store.select({ topic: 'T', queueId: 0, offset, maxMessages: 32, maxBytes: 1 << 20, filter }, result, ready))
+          resolve(true);
       });
       if (done) break;
       waits++;

@@ -114,7 +114,8 @@ export class Bench {
     for (;;) {
       const done = await new Promise<boolean>((resolve, reject) => {
         const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
-        if (this.store.select(topic, queueId, offset, maxMessages, 1 << 20, all, result, ready)) resolve(true);
+        if (this.store.select({ topic, queueId, offset, maxMessages, maxBytes: 1 << 20, filter: all }, result, ready))
+          resolve(true);
       });
       if (done) break;
     }

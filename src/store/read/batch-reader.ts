@@ -7,10 +7,8 @@ import type { CommitLog } from '../commit-log/commit-log.ts';
 import { BATCH_UNIT_BYTES, type BatchQueue, type BatchQueueStore, BatchUnit } from '../consume-queue/index.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
-import { GetMessageStatus, type GetResult, type TagFilter } from './get.ts';
-import { answer, isFull, settled } from './select-rules.ts';
-
-const NOBODY_WAITS: Ready = () => {};
+import { GetMessageStatus, type GetRequest, type GetResult } from './get.ts';
+import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
 export class BatchReader {
   readonly #log: CommitLog;
@@ -26,16 +24,9 @@ export class BatchReader {
     this.#inMemoryBytes = inMemoryBytes;
   }
 
-  /** As MessageReader's scan of a plain queue: `offset` lies within [minimum, maximum). */
-  scan(
-    queue: BatchQueue,
-    offset: number,
-    maxMessages: number,
-    maxBytes: number,
-    filter: TagFilter,
-    result: GetResult,
-    ready: Ready,
-  ): boolean {
+  /** As MessageReader's scan of a plain queue: the offset lies within [minimum, maximum). */
+  scan(queue: BatchQueue, request: GetRequest, result: GetResult, ready: Ready): boolean {
+    const { offset, maxMessages, maxBytes, filter } = request;
     const first = this.#find(queue, offset, ready);
     if (first < 0) return false;
     const unit = this.#unit;

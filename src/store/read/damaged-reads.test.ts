@@ -62,7 +62,9 @@ async function pull(store: MessageStore, offset: number): Promise<string[] | str
     return outcome;
   };
   const all = { all: true, codes: new Set<number>() };
-  const failed = await repeat((ready) => store.select('T', 0, offset, 32, 1 << 20, all, result, ready));
+  const failed = await repeat((ready) =>
+    store.select({ topic: 'T', queueId: 0, offset, maxMessages: 32, maxBytes: 1 << 20, filter: all }, result, ready),
+  );
   if (failed !== undefined) return failed.code;
   assert.equal(result.status, GetMessageStatus.FOUND);
   const bytes = new Uint8Array(result.totalBytes);

@@ -31,6 +31,17 @@ export interface TagFilter {
   readonly codes: ReadonlySet<number>;
 }
 
+/** What a pull asks for. */
+export interface GetRequest {
+  topic: string;
+  queueId: number;
+  /** Queue offset to begin at. */
+  offset: number;
+  maxMessages: number;
+  maxBytes: number;
+  filter: TagFilter;
+}
+
 /** Most records of one pull, whatever is asked for. */
 const MAX_SELECTED = 256;
 

@@ -26,12 +26,11 @@ import type { IndexService, IndexType } from '../index-file/index.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { BatchReader } from './batch-reader.ts';
-import { GetMessageStatus, type GetResult, type TagFilter } from './get.ts';
-import { answer, isFull, settled } from './select-rules.ts';
+import { GetMessageStatus, type GetRequest, type GetResult } from './get.ts';
+import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
 const STEP_UNITS = 256;
-const NOBODY_WAITS: Ready = () => {};
 /** Bytes of a record that surely hold its store time. */
 const HEAD_BYTES = 68;
 
@@ -85,16 +84,8 @@ export class MessageReader {
     this.#batch = new BatchReader(options.log, options.kinds.batch, options.config, this.#inMemoryBytes);
   }
 
-  select(
-    topic: string,
-    queueId: number,
-    offset: number,
-    maxMessages: number,
-    maxBytes: number,
-    filter: TagFilter,
-    result: GetResult,
-    ready: Ready,
-  ): boolean {
+  select(request: GetRequest, result: GetResult, ready: Ready): boolean {
+    const { topic, queueId, offset } = request;
     result.count = 0;
     result.batched = 0;
     result.totalBytes = 0;
@@ -113,20 +104,13 @@ export class MessageReader {
     if (offset === max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
     if (offset > max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_BADLY, max);
     return queue instanceof ConsumeQueue
-      ? this.#scan(queue, offset, maxMessages, maxBytes, filter, result, ready)
-      : this.#batch.scan(queue, offset, maxMessages, maxBytes, filter, result, ready);
+      ? this.#scan(queue, request, result, ready)
+      : this.#batch.scan(queue, request, result, ready);
   }
 
   /** RocketMQ reads within one ConsumeQueue file a pull, and looks at so many units at most that match nothing. */
-  #scan(
-    queue: ConsumeQueue,
-    offset: number,
-    maxMessages: number,
-    maxBytes: number,
-    filter: TagFilter,
-    result: GetResult,
-    ready: Ready,
-  ): boolean {
+  #scan(queue: ConsumeQueue, request: GetRequest, result: GetResult, ready: Ready): boolean {
+    const { offset, maxMessages, maxBytes, filter } = request;
     const config = this.#config;
     const perFile = queue.unitsPerFile;
     const fileEnd = (Math.floor(offset / perFile) + 1) * perFile;

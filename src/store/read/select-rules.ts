@@ -5,6 +5,9 @@ import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import type { GetMessageStatus, GetResult } from './get.ts';
 
+/** For a read that gives up where it would have to wait: what it has is an answer. */
+export const NOBODY_WAITS: Ready = () => {};
+
 /** RocketMQ: isTheBatchFull, for a record of `messages` messages. The first record always goes, whatever its size. */
 export function isFull(
   config: MessageStoreConfig,
