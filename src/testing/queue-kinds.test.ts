@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Producer, PullConsumer } from '../client/index.ts';
+import { PullConsumer } from '../client/index.ts';
 import { silentLogger, systemClock } from '../common/index.ts';
 import { readWhole } from '../io/index.ts';
 import { decodeMessages } from '../message/index.ts';
 import { RemotingClient, type RemotingResponse, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { startBroker, type TestBroker } from './index.ts';
+import { withProducer } from './with-producer.test.support.ts';
 
 const LIGHT = { enableLmq: true, enableMultiDispatch: true };
 
@@ -54,16 +55,6 @@ function newTopic(topic: string, attributes: string): Record<string, string | nu
     order: 'false',
     attributes,
   };
-}
-
-async function withProducer<T>(server: TestBroker, run: (producer: Producer) => Promise<T>): Promise<T> {
-  const producer = new Producer({ namesrvAddr: server.namesrvAddress, group: 'PG', logger: silentLogger });
-  await producer.start();
-  try {
-    return await run(producer);
-  } finally {
-    await producer.close();
-  }
 }
 
 function lightMessage(lines: number, queues: string): Record<string, string | number> {
