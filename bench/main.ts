@@ -14,7 +14,7 @@ import type { RunningBroker, System, SystemKind } from '../test/interop/system.t
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
-import { firstAcceptedSend } from './requests.ts';
+import { startTimed } from './requests.ts';
 import { measureQueues, measureRestart } from './restart.ts';
 import { type Effort, type Figures, type Workload, workloads } from './workloads.ts';
 
@@ -151,18 +151,12 @@ async function measureStarts(all: readonly System[], base: string): Promise<Work
   for (let round = 1; round <= effort.rounds; round++) {
     for (const system of all) {
       const storeDir = join(base, `store-start-${system.kind}-${round}`);
-      let first: Promise<number> | undefined;
-      const spawned = (addr: string): void => {
-        first = firstAcceptedSend(addr);
-        first.catch(() => {});
-      };
-      const broker = await system.startBroker({ storeDir, plain: true, spawned });
-      const firstMs = await first!;
+      const { broker, firstSendMs } = await startTimed(system, storeDir);
       await delay(SETTLE_MS);
       const { rssMb, anonMb } = memory(broker.pid);
       await broker.kill();
       rmSync(storeDir, { recursive: true, force: true });
-      const figures: Figures = { 'first send ms': firstMs, 'idle RSS MB': rssMb, 'idle own memory MB': anonMb };
+      const figures: Figures = { 'first send ms': firstSendMs, 'idle RSS MB': rssMb, 'idle own memory MB': anonMb };
       result[system.kind].push(figures);
       say(`start round ${round} ${system.kind}: ${headline(figures)}`);
     }

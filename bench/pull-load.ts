@@ -1,10 +1,10 @@
 // The pulling half of the generator: PULL_MESSAGE from offset 0 to the end of every queue, and again from 0, one pull in flight
 // for each queue. It pulls as a pull consumer does, with its subscription in the request, so no heartbeat is needed.
 
+import { Histogram } from '../src/common/index.ts';
 import { Connection } from './connection.ts';
-import { Histogram } from './histogram.ts';
 import { cpuMicros } from './process-figures.ts';
-import type { LoadFigures } from './send-load.ts';
+import { LATENCY_STEPS, type LoadFigures } from './send-load.ts';
 import { Code, OPAQUE_BASE, ResponseScanner } from './wire.ts';
 
 /** What is pulled, and how. */
@@ -120,7 +120,7 @@ class Puller {
 
 /** Pulls for `warmup` and then `seconds`; the figures of the second part. */
 export async function pullLoad(options: PullOptions): Promise<LoadFigures> {
-  const latency = new Histogram();
+  const latency = new Histogram(LATENCY_STEPS);
   const errors: Record<string, number> = {};
   const pullers: Puller[] = [];
   const connected: Array<Promise<void>> = [];
@@ -157,7 +157,7 @@ export async function pullLoad(options: PullOptions): Promise<LoadFigures> {
     perSecond: messages / seconds,
     p50Ms: latency.quantile(0.5),
     p99Ms: latency.quantile(0.99),
-    maxMs: latency.max,
+    maxMs: latency.maxMs,
     errors,
     serverCpuMicros,
     clientCpuMicros,

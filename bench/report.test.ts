@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Histogram } from './histogram.ts';
 import { linesOf, spread, table } from './report.ts';
 
 test('spread: median of odd and even numbers of rounds', () => {
@@ -19,17 +18,4 @@ test('a ratio is Gantry by Java, and absent where Java is', () => {
     ],
   );
   assert.match(table([result]), /sends\/s +10\.0 +40\.0 +4\.00/);
-});
-
-test('quantiles of the histogram are within two percent', () => {
-  const histogram = new Histogram();
-  for (let i = 1; i <= 10_000; i++) histogram.add(i / 100);
-  for (const [fraction, value] of [
-    [0.5, 50],
-    [0.99, 99],
-  ] as const) {
-    assert.ok(Math.abs(histogram.quantile(fraction) - value) < value * 0.02);
-  }
-  assert.equal(histogram.max, 100);
-  assert.equal(new Histogram().quantile(0.5), 0);
 });

@@ -3,12 +3,13 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { call, maxOffset } from '../test/interop/probe.ts';
+import type { RunningBroker, System } from '../test/interop/system.ts';
 import { Code } from './wire.ts';
 
 const LIMIT_MS = 60_000;
 
 /** Sends to `addr` until a message is accepted; the ms since the call. */
-export async function firstAcceptedSend(addr: string): Promise<number> {
+async function firstAcceptedSend(addr: string): Promise<number> {
   const start = performance.now();
   for (;;) {
     const accepted = await call(
@@ -38,6 +39,20 @@ export async function firstAcceptedSend(addr: string): Promise<number> {
     if (elapsed > LIMIT_MS) throw new Error(`${addr} accepted nothing within ${LIMIT_MS / 1000} s`);
     await delay(2);
   }
+}
+
+/** Starts a broker on a store as it comes, with no settings; and the ms from exec to the first message that it has accepted. */
+export async function startTimed(
+  system: System,
+  storeDir: string,
+): Promise<{ broker: RunningBroker; firstSendMs: number }> {
+  let first: Promise<number> | undefined;
+  const spawned = (addr: string): void => {
+    first = firstAcceptedSend(addr);
+    first.catch(() => {});
+  };
+  const broker = await system.startBroker({ storeDir, plain: true, spawned });
+  return { broker, firstSendMs: await first! };
 }
 
 /** Creates a topic with so many queues, and waits until the broker has it. */

@@ -6,7 +6,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { System } from '../test/interop/system.ts';
 import type { WorkloadResult } from './report.ts';
-import { firstAcceptedSend } from './requests.ts';
+import { startTimed } from './requests.ts';
 import type { FillOrder, OpenFigures, OpenOrder } from './store-shapes.ts';
 import type { Figures } from './workloads.ts';
 
@@ -55,16 +55,10 @@ async function firstSend(system: System, store: string, base: string, without: r
   const storeDir = join(base, 'restart-copy');
   copy(store, storeDir);
   for (const name of without) rmSync(join(storeDir, name), { recursive: true, force: true });
-  let first: Promise<number> | undefined;
-  const spawned = (addr: string): void => {
-    first = firstAcceptedSend(addr);
-    first.catch(() => {});
-  };
-  const broker = await system.startBroker({ storeDir, plain: true, spawned });
-  const ms = await first!;
+  const { broker, firstSendMs } = await startTimed(system, storeDir);
   await broker.kill();
   rmSync(storeDir, { recursive: true, force: true });
-  return ms;
+  return firstSendMs;
 }
 
 /** A store with 8 queues a topic and 10 messages each: its disk, its starts, and what a put costs by what it costs with 8 queues. */

@@ -17,9 +17,10 @@ import {
   type Responder,
   SlabPool,
 } from '../remoting/index.ts';
-import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { MessageStore, type MessageStoreConfig, type PutResult } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { type InternalMessage, putInternal } from './internal-put.ts';
 import type { TopicConfig } from './topic/topic-config.ts';
 
 /** A connection that keeps what is sent. */
@@ -102,6 +103,24 @@ export interface Answer {
   body: Uint8Array;
 }
 
+/** A message of T in its queue 0, but for what `fields` says. */
+export function messageWith(fields: Partial<InternalMessage>): InternalMessage {
+  return {
+    topic: 'T',
+    queueId: 0,
+    flag: 0,
+    sysFlag: 0,
+    bornTimestamp: 1,
+    bornHost: new FakeChannel().remoteHost,
+    reconsumeTimes: 0,
+    preparedTransactionOffset: 0,
+    body: Buffer.from('x'),
+    properties: new Map(),
+    waitStoreMsgOK: true,
+    ...fields,
+  };
+}
+
 /** A broker without sockets. */
 export class BrokerFixture {
   readonly fs: MemoryFileSystem;
@@ -156,6 +175,12 @@ export class BrokerFixture {
       { fs, clock, logger, memoryBytes: 1 << 30, processId: 1 },
     );
     return new BrokerFixture({ fs, clock, logger }, store, { ...defaultBrokerConfig(), ...options.broker });
+  }
+
+  /** Stores a message past all handlers, and waits until it is as durable as the settings promise. */
+  put(message: InternalMessage): Promise<PutResult> {
+    const { store, storeHost } = this.context;
+    return new Promise((resolve) => putInternal(store, message, storeHost, (_status, result) => resolve(result)));
   }
 
   register(code: number, handler: RequestHandler): void {

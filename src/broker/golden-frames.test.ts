@@ -8,9 +8,8 @@ import { setImmediate } from 'node:timers/promises';
 import { FakeClock, viewOf } from '../common/index.ts';
 import { BatchMember, decodeMessages, parseProperties, parsePropertyBytes, readBatchMember } from '../message/index.ts';
 import { type JsonValue, parseJson, RequestCode } from '../remoting/index.ts';
-import type { PutResult } from '../store/index.ts';
-import { type Answer, BrokerFixture, FakeChannel } from './broker-fixture.test.support.ts';
-import { applyDelayLevel, type InternalMessage, putInternal } from './internal-put.ts';
+import { type Answer, BrokerFixture, FakeChannel, messageWith } from './broker-fixture.test.support.ts';
+import { applyDelayLevel } from './internal-put.ts';
 import { registerProcessors } from './processor/register.ts';
 
 const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/src\/.*$/, '');
@@ -53,22 +52,15 @@ async function send(broker: BrokerFixture, exchange: Exchange, places: Places): 
   broker.context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
   const ids = (answer?.ext?.['msgId'] ?? '').split(',');
   for (const [index, member] of membersOf(exchange).entries()) {
-    const message: InternalMessage = {
+    const message = messageWith({
       topic,
       queueId,
-      flag: 0,
       sysFlag: Number(ext['f'] ?? ext['sysFlag'] ?? 0) & ~4,
       bornTimestamp: Number(ext['g'] ?? ext['bornTimestamp']),
-      bornHost: new FakeChannel().remoteHost,
-      reconsumeTimes: 0,
-      preparedTransactionOffset: 0,
-      waitStoreMsgOK: true,
       ...member,
-    };
+    });
     applyDelayLevel(message, broker.context.schedule.maxDelayLevel);
-    const result = await new Promise<PutResult>((resolve) =>
-      putInternal(broker.context.store, message, broker.context.storeHost, (_status, put) => resolve(put)),
-    );
+    const result = await broker.put(message);
     places.set(Number.parseInt(ids[index]?.slice(16) ?? '', 16), result.wroteOffset);
   }
 }

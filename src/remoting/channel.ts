@@ -318,14 +318,13 @@ export class SocketChannel implements Channel, HubMember {
 
   send(bytes: Uint8Array, answered = 0, slab?: Buffer): void {
     this.inFlight -= answered;
-    if (this.#open && bytes.length > COPY_LIMIT) {
-      assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
-      this.#sendPiece(bytes);
-      if (slab !== undefined) this.#slabs.push(slab);
-      return;
-    }
     if (this.#open) {
       assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
+      if (bytes.length > COPY_LIMIT) {
+        this.#sendPiece(bytes);
+        if (slab !== undefined) this.#slabs.push(slab);
+        return;
+      }
       this.output.body(bytes);
     }
     if (slab !== undefined) this.#hub.slabs.give(slab);

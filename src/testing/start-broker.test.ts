@@ -6,19 +6,10 @@ import { test } from 'node:test';
 import { Producer, PullConsumer, type SendResult } from '../client/index.ts';
 import { CollectingLogger, GantryError, silentLogger } from '../common/index.ts';
 import { FakeClock, startBroker, type TestBroker } from './index.ts';
+import { withProducer } from './with-producer.test.support.ts';
 
 const TOPIC = 'Orders';
 const TWO_HOURS = 2 * 60 * 60 * 1000;
-
-async function withProducer<T>(server: TestBroker, run: (producer: Producer) => Promise<T>): Promise<T> {
-  const producer = new Producer({ namesrvAddr: server.namesrvAddress, group: 'PG', logger: silentLogger });
-  await producer.start();
-  try {
-    return await run(producer);
-  } finally {
-    await producer.close();
-  }
-}
 
 function send(server: TestBroker, ...bodies: string[]): Promise<SendResult[]> {
   return withProducer(server, async (producer) => {

@@ -252,19 +252,18 @@ export class ConsumerOffsetManager extends ConfigManager {
   }
 
   protected override decode(json: JsonObject): void {
-    const table = readObject(json, 'offsetTable') ?? {};
-    const loaded: Array<{ topic: string; group: string; offsets: Map<number, number> }> = [];
-    for (const key of Object.keys(table)) {
-      // RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one.
-      const at = key.indexOf('@');
-      if (at <= 0) continue;
-      loaded.push({ topic: key.slice(0, at), group: key.slice(at + 1), offsets: readIntegerMap(table, key) });
+    const loaded: Array<[key: string, offsets: ReadonlyMap<number, number>]> = [];
+    const light = (this.#lightQueues ? readObject(json, 'lmqOffsetTable') : undefined) ?? {};
+    for (const key of keysOf(light)) {
+      const offset = readInteger(light, key);
+      if (offset !== undefined) loaded.push([key, new Map([[0, offset]])]);
     }
-    const light = this.#lightQueues ? readLightOffsets(json) : [];
+    const table = readObject(json, 'offsetTable') ?? {};
+    for (const key of keysOf(table)) loaded.push([key, readIntegerMap(table, key)]);
     const version = readDataVersion(json);
-    for (const { topic, group, offset } of light) this.of(group, topic).committed.set(0, offset);
-    for (const { topic, group, offsets } of loaded) {
-      const entry = this.of(group, topic);
+    for (const [key, offsets] of loaded) {
+      const at = key.indexOf('@');
+      const entry = this.of(key.slice(at + 1), key.slice(0, at));
       for (const [queueId, offset] of offsets) entry.committed.set(queueId, offset);
     }
     if (version !== undefined) this.dataVersion.assign(version);
@@ -302,15 +301,9 @@ export class ConsumerOffsetManager extends ConfigManager {
   }
 }
 
-function readLightOffsets(json: JsonObject): Array<{ topic: string; group: string; offset: number }> {
-  const table = readObject(json, 'lmqOffsetTable') ?? {};
-  const found: Array<{ topic: string; group: string; offset: number }> = [];
-  for (const key of Object.keys(table)) {
-    const at = key.indexOf('@');
-    const offset = readInteger(table, key);
-    if (at > 0 && offset !== undefined) found.push({ topic: key.slice(0, at), group: key.slice(at + 1), offset });
-  }
-  return found;
+/** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */
+function keysOf(table: JsonObject): string[] {
+  return Object.keys(table).filter((key) => key.indexOf('@') > 0);
 }
 
 /** The entries of a map that stands one level inside a document, and its closing brace. */

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { RequestCode } from '../../remoting/index.ts';
-import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { putInternal } from '../internal-put.ts';
+import { type Answer, BrokerFixture, messageWith } from '../broker-fixture.test.support.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { PullMessageProcessor } from './pull-message.ts';
 import { registerProcessors } from './register.ts';
@@ -21,20 +20,7 @@ async function open(consumeType: 'CONSUME_ACTIVELY' | 'CONSUME_PASSIVELY', on = 
   new PullMessageProcessor(context, new PullRequestHold(context.clock, context.store)).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
   for (let i = 0; i < 10; i++) {
-    const message = {
-      topic: 'T',
-      queueId: 0,
-      flag: 0,
-      sysFlag: 0,
-      bornTimestamp: 1,
-      bornHost: new FakeChannel().remoteHost,
-      reconsumeTimes: 0,
-      preparedTransactionOffset: 0,
-      body: Buffer.from(`m${i}`),
-      properties: new Map(),
-      waitStoreMsgOK: true,
-    };
-    await new Promise<void>((resolve) => putInternal(context.store, message, context.storeHost, () => resolve()));
+    await broker.put(messageWith({ body: Buffer.from(`m${i}`) }));
   }
   while (context.store.maxOffsetInQueue('T', 0) < 10) await turn();
   const subscription = { topic: 'T', subString: '*', subVersion: 1, expressionType: 'TAG', tagsSet: [], codeSet: [] };

@@ -6,8 +6,7 @@ import { GantryError } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
 import { parseJson, RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { type InternalMessage, putInternal } from '../internal-put.ts';
+import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
 import { RuntimeConfig } from '../runtime-config.ts';
 import { registerProcessors } from './register.ts';
 
@@ -24,20 +23,8 @@ async function fill(broker: BrokerFixture, topic: string, count: number, queueId
   const { context } = broker;
   context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
   for (let i = 0; i < count; i++) {
-    const message: InternalMessage = {
-      topic,
-      queueId,
-      flag: 0,
-      sysFlag: 0,
-      bornTimestamp: 1,
-      bornHost: new FakeChannel().remoteHost,
-      reconsumeTimes: 0,
-      preparedTransactionOffset: 0,
-      body: Buffer.from(`m${i}`),
-      properties: new Map([['TAGS', `t${i}`]]),
-      waitStoreMsgOK: true,
-    };
-    await new Promise<void>((resolve) => putInternal(context.store, message, context.storeHost, () => resolve()));
+    const [body, properties] = [Buffer.from(`m${i}`), new Map([['TAGS', `t${i}`]])];
+    await broker.put(messageWith({ topic, queueId, body, properties }));
     broker.clock.advance(1000);
   }
   for (let turn = 0; turn < 8; turn++) await setImmediate();

@@ -5,8 +5,7 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { parseJson, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
-import { BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { putInternal } from '../internal-put.ts';
+import { BrokerFixture, messageWith } from '../broker-fixture.test.support.ts';
 import { registerProcessors } from './register.ts';
 
 const HOUR = 3_600_000;
@@ -33,22 +32,7 @@ async function turns(count = 200): Promise<void> {
 async function fill(broker: BrokerFixture, topic: string, count: number, queueId = 0, known = true): Promise<void> {
   if (known) broker.context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
   for (let i = 0; i < count; i++) {
-    const message = {
-      topic,
-      queueId,
-      flag: 0,
-      sysFlag: 0,
-      bornTimestamp: 1,
-      bornHost: new FakeChannel().remoteHost,
-      reconsumeTimes: 0,
-      preparedTransactionOffset: 0,
-      body: Buffer.alloc(5000, 'x'),
-      properties: new Map<string, string>(),
-      waitStoreMsgOK: true,
-    };
-    await new Promise<void>((resolve) =>
-      putInternal(broker.context.store, message, broker.context.storeHost, () => resolve()),
-    );
+    await broker.put(messageWith({ topic, queueId, body: Buffer.alloc(5000, 'x') }));
   }
   await turns();
 }

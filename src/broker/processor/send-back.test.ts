@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { StoredMessage } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
-import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { type InternalMessage, putInternal } from '../internal-put.ts';
+import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
+import type { InternalMessage } from '../internal-put.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
@@ -24,26 +24,22 @@ class World {
     const { context } = world.broker;
     registerProcessors(world.broker, context);
     context.groups.update([{ ...defaultGroupConfig('G'), retryMaxTimes: 2 }]);
-    const whole: InternalMessage = {
-      topic: 'T',
-      queueId: 3,
-      flag: 5,
-      sysFlag: 1,
-      bornTimestamp: 77,
-      bornHost: new FakeChannel(4711).remoteHost,
-      reconsumeTimes: 0,
-      preparedTransactionOffset: 0,
-      body: Buffer.from('body'),
-      properties: new Map([
-        ['TAGS', 'A'],
-        ['UNIQ_KEY', 'U1'],
-      ]),
-      waitStoreMsgOK: true,
-      ...message,
-    };
-    world.offset = await new Promise((resolve) =>
-      putInternal(context.store, whole, context.storeHost, (_status, result) => resolve(result.wroteOffset)),
+    const stored = await world.broker.put(
+      messageWith({
+        queueId: 3,
+        flag: 5,
+        sysFlag: 1,
+        bornTimestamp: 77,
+        bornHost: new FakeChannel(4711).remoteHost,
+        body: Buffer.from('body'),
+        properties: new Map([
+          ['TAGS', 'A'],
+          ['UNIQ_KEY', 'U1'],
+        ]),
+        ...message,
+      }),
     );
+    world.offset = stored.wroteOffset;
     return world;
   }
 

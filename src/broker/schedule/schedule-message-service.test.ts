@@ -8,8 +8,8 @@ import { parseJson } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import { parseDelayLevels } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { applyDelayLevel, type InternalMessage, putInternal } from '../internal-put.ts';
+import { BrokerFixture, messageWith } from '../broker-fixture.test.support.ts';
+import { applyDelayLevel } from '../internal-put.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
 
@@ -81,22 +81,14 @@ class World {
   }
 
   async send(level: number, body: string, properties: Record<string, string> = {}): Promise<void> {
-    const message: InternalMessage = {
-      topic: 'T',
-      queueId: 0,
+    const message = messageWith({
       flag: 7,
-      sysFlag: 0,
-      bornTimestamp: 1,
-      bornHost: new FakeChannel().remoteHost,
       reconsumeTimes: 2,
-      preparedTransactionOffset: 0,
       body: Buffer.from(body),
       properties: new Map(Object.entries({ DELAY: String(level), UNIQ_KEY: body, ...properties })),
-      waitStoreMsgOK: true,
-    };
-    const { context } = this.broker;
-    applyDelayLevel(message, context.schedule.maxDelayLevel);
-    await new Promise<void>((resolve) => putInternal(context.store, message, context.storeHost, () => resolve()));
+    });
+    applyDelayLevel(message, this.broker.context.schedule.maxDelayLevel);
+    await this.broker.put(message);
   }
 
   async drain(topic = 'T', queueId = 0): Promise<StoredMessage[]> {
@@ -178,21 +170,7 @@ test('a level whose first message waits is in the file with offset 0, as a Java 
 test('a message that names no real topic, or the half topic, is passed over', async () => {
   const w = await new World().start();
   await w.send(1, 'half', {});
-  const { context } = w.broker;
-  const odd: InternalMessage = {
-    topic: SCHEDULE_TOPIC,
-    queueId: 0,
-    flag: 0,
-    sysFlag: 0,
-    bornTimestamp: 1,
-    bornHost: new FakeChannel().remoteHost,
-    reconsumeTimes: 0,
-    preparedTransactionOffset: 0,
-    body: Buffer.from('x'),
-    properties: new Map([['DELAY', '1']]),
-    waitStoreMsgOK: true,
-  };
-  await new Promise<void>((resolve) => putInternal(context.store, odd, context.storeHost, () => resolve()));
+  await w.broker.put(messageWith({ topic: SCHEDULE_TOPIC, properties: new Map([['DELAY', '1']]) }));
   await w.send(1, 'after', {});
   await w.pass(1200);
   assert.deepEqual(await w.bodies(), ['half', 'after']);

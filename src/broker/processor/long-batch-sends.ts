@@ -1,0 +1,75 @@
+// Sends of batches that would hold up everybody else: encoded between other work, then put and answered. What their sender sends behind
+// one waits until it is put.
+
+import { offsetMessageIds } from '../../message/index.ts';
+import { type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
+import { type LongBatch, PutMessageStatus, type PutRequest, PutResult } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { LongBatches } from './long-batches.ts';
+import { answerPut, refuse } from './send-outcome.ts';
+import type { SendTopic, SendTopics } from './send-topics.ts';
+
+export class LongBatchSends {
+  readonly #context: BrokerContext;
+  readonly #topics: SendTopics;
+  readonly #batches: LongBatches;
+
+  constructor(context: BrokerContext, topics: SendTopics) {
+    this.#context = context;
+    this.#topics = topics;
+    this.#batches = new LongBatches(context.clock, context.logger);
+  }
+
+  /** Takes a batch; `put` is all of it but its body, and the batch's own. */
+  send(request: Request, put: PutRequest, topic: SendTopic, transactionId: string | undefined): void {
+    const body = request.keepBody();
+    put.body = body.bytes;
+    put.bodyStart = 0;
+    put.bodyEnd = put.body.length;
+    const { channel, oneway } = request;
+    const responder = request.defer();
+    channel.holdInput();
+    this.#batches.add(this.#context.store.beginBatch(put), (batch, fault) => {
+      body.release();
+      this.#put(batch, topic, fault, transactionId, oneway ? undefined : responder);
+      channel.resumeInput();
+    });
+  }
+
+  #put(
+    batch: LongBatch,
+    topic: SendTopic,
+    fault: string | undefined,
+    transactionId: string | undefined,
+    responder: Responder | undefined,
+  ): void {
+    const { stats, store, storeHost, topics } = this.#context;
+    const { queueId, waitStoreMsgOK } = batch.request;
+    const result = new PutResult();
+    if (topic.version !== topics.version) this.#topics.refresh(topic);
+    if (fault !== undefined || queueId >= topic.queueNums) {
+      batch.release();
+      if (responder === undefined) return;
+      const gone = `topic[${topic.name}] was deleted or made smaller while the batch came`;
+      if (fault === undefined) refuse(this.#context, responder, ResponseCode.TOPIC_NOT_EXIST, gone);
+      else refuse(this.#context, responder, ResponseCode.SYSTEM_ERROR, fault);
+      return;
+    }
+    store.putBatch(batch, result);
+    if (result.status === PutMessageStatus.PUT_OK) {
+      stats.putMessages += result.messageCount;
+      stats.putBytes += result.wroteBytes;
+    } else stats.putFailed++;
+    if (responder === undefined) return;
+    const answer = (status: PutMessageStatus, reason: string): void => {
+      answerPut(this.#context, responder, status, reason, () => ({
+        msgId: offsetMessageIds(storeHost, result.batchOffsets),
+        queueId,
+        queueOffset: result.queueOffset,
+        transactionId,
+      }));
+    };
+    if (result.status !== PutMessageStatus.PUT_OK) answer(result.status, result.reason);
+    else store.whenDurable(result.wroteOffset + result.wroteBytes, waitStoreMsgOK, answer);
+  }
+}

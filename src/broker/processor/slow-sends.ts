@@ -1,0 +1,193 @@
+// Sends with something to rewrite or to refuse (delay, retry, priority, light queues, batches for batch queues): the message becomes an
+// object, and its put goes the way of the broker's own messages, by the same encoder. RocketMQ: SendMessageProcessor.
+
+import { viewOf } from '../../common/index.ts';
+import {
+  BatchMember,
+  createOffsetMessageId,
+  PropertyName,
+  parsePropertyBytes,
+  readBatchMember,
+  SysFlag,
+  type UniqueIds,
+} from '../../message/index.ts';
+import { type Request, ResponseCode } from '../../remoting/index.ts';
+import { PutMessageStatus } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
+import { Perm, type TopicConfig } from '../topic/topic-config.ts';
+import * as names from '../topic/topic-names.ts';
+import type { SendHeader } from './send-header.ts';
+import { answerPut, refuse, refuseStatus } from './send-outcome.ts';
+import type { SendTopic } from './send-topics.ts';
+
+export class SlowSends {
+  readonly #context: BrokerContext;
+  readonly #uniqueIds: UniqueIds;
+
+  constructor(context: BrokerContext, uniqueIds: UniqueIds) {
+    this.#context = context;
+    this.#uniqueIds = uniqueIds;
+  }
+
+  /** Stores and answers a single message, or refuses it. */
+  send(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    const context = this.#context;
+    const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
+    const refusal = this.#refusalOf(properties, sysFlag);
+    if (refusal !== undefined) {
+      refuse(context, request, refusal.code, refusal.remark);
+      return;
+    }
+    properties.delete(PropertyName.POP_CK);
+    if (context.store.config.enabledAppendPropCRC) properties.delete(PropertyName.CRC32);
+    properties.set(PropertyName.MSG_REGION, context.config.regionId);
+    properties.set(PropertyName.TRACE_ON, String(context.config.traceOn));
+    const message = messageOf(request, header, topic, queueId, sysFlag, request.bodyCopy(), properties);
+    if (topic.isRetry && !this.#retryOrDeadLetter(request, header, message)) return;
+    const uniqKey = properties.get(PropertyName.UNIQ_KEY) ?? this.#uniqueIds.next(context.clock.now());
+    properties.set(PropertyName.UNIQ_KEY, uniqKey);
+    applyLiteAndPriority(message, topic.config!);
+    const answeredQueueId = message.queueId;
+    properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
+    applyDelayLevel(message, context.schedule.maxDelayLevel);
+    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, {});
+  }
+
+  /** Stores a message that is an object, and answers when it is as durable as the settings promise. */
+  #putAndAnswer(
+    request: Request,
+    message: InternalMessage,
+    queueId: number,
+    uniqKey: string,
+    more: Record<string, string>,
+  ): void {
+    const { store, storeHost } = this.#context;
+    const responder = request.defer();
+    putInternal(store, message, storeHost, (status, result, reason) => {
+      answerPut(this.#context, responder, status, reason, () => ({
+        msgId: createOffsetMessageId(storeHost, result.wroteOffset),
+        queueId,
+        queueOffset: result.queueOffset,
+        transactionId: uniqKey,
+        ...more,
+      }));
+    });
+  }
+
+  /** What this broker does not do with a message, and says so rather than storing it as something else. */
+  #refusalOf(properties: ReadonlyMap<string, string>, sysFlag: number): { code: number; remark: string } | undefined {
+    const { config } = this.#context;
+    if (properties.get(PropertyName.TRAN_MSG)?.toLowerCase() === 'true') {
+      return {
+        code: ResponseCode.NO_PERMISSION,
+        remark: `the broker[${config.brokerIP1}] sending transaction message is forbidden`,
+      };
+    }
+    const timed = [
+      PropertyName.TIMER_DELAY_SEC,
+      PropertyName.TIMER_DELAY_MS,
+      PropertyName.TIMER_DELIVER_MS,
+      PropertyName.TIMER_DEL_UNIQKEY,
+    ].find((name) => properties.has(name));
+    if (timed !== undefined && delayLevelOf(properties) <= 0) {
+      return {
+        code: ResponseCode.SYSTEM_ERROR,
+        remark: `accurate timer message is not enabled, timerWheelEnable is false (property ${timed}); delay levels work`,
+      };
+    }
+    if (properties.has(PropertyName.INNER_NUM) && (sysFlag & SysFlag.INNER_BATCH) === 0) {
+      return { code: ResponseCode.MESSAGE_ILLEGAL, remark: 'the property INNER_NUM needs the inner-batch flag' };
+    }
+    return undefined;
+  }
+
+  /** RocketMQ: handleRetryAndDLQ: a client's own send to a retry topic. False if it was answered. */
+  #retryOrDeadLetter(request: Request, header: SendHeader, message: InternalMessage): boolean {
+    const { groups, topics, locks, random } = this.#context;
+    const groupName = message.topic.slice(names.RETRY_GROUP_TOPIC_PREFIX.length);
+    const group = groups.findOrCreate(groupName);
+    if (group === undefined) {
+      refuse(
+        this.#context,
+        request,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        `subscription group not exist, ${groupName}`,
+      );
+      return false;
+    }
+    const max = header.maxReconsumeTimes ?? group.retryMaxTimes;
+    if (header.reconsumeTimes > max || locks.hasLiveLock(groupName)) {
+      message.topic = names.dlqTopic(groupName);
+      topics.createInSendBack(message.topic, 1, Perm.READ | Perm.WRITE, false, 0);
+      message.queueId = 0;
+      message.properties.set(PropertyName.DELAY, '0');
+    } else if (message.queueId < 0) {
+      message.queueId = random.int(Math.max(1, group.retryQueueNums));
+    }
+    return true;
+  }
+
+  /** A batch to a topic of batch queues becomes one record that holds it as it came; consumers split it. */
+  sendBatch(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+    const { config } = this.#context;
+    const body = request.bodyCopy();
+    const view = viewOf(body);
+    const member = new BatchMember();
+    let count = 0;
+    for (let at = 0; at < body.length; at = member.end) {
+      const fault = readBatchMember(view, at, body.length, member);
+      if (fault !== undefined) {
+        refuseStatus(this.#context, request, PutMessageStatus.MESSAGE_ILLEGAL, `batch member ${count}: ${fault}`);
+        return;
+      }
+      count++;
+    }
+    const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
+    properties.delete(PropertyName.POP_CK);
+    properties.set(PropertyName.MSG_REGION, config.regionId);
+    properties.set(PropertyName.TRACE_ON, String(config.traceOn));
+    properties.set(PropertyName.CLUSTER, config.brokerClusterName);
+    properties.set(PropertyName.INNER_NUM, String(count));
+    const flags = sysFlag | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH;
+    const message = messageOf(request, header, topic, queueId, flags, body, properties);
+    const uniqKey = properties.get(PropertyName.UNIQ_KEY)!;
+    this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey });
+  }
+}
+
+function messageOf(
+  request: Request,
+  header: SendHeader,
+  topic: SendTopic,
+  queueId: number,
+  sysFlag: number,
+  body: Uint8Array,
+  properties: Map<string, string>,
+): InternalMessage {
+  return {
+    topic: topic.name,
+    queueId,
+    flag: header.flag,
+    sysFlag,
+    bornTimestamp: header.bornTimestamp,
+    bornHost: request.channel.remoteHost,
+    reconsumeTimes: header.reconsumeTimes,
+    preparedTransactionOffset: 0,
+    body,
+    properties,
+    waitStoreMsgOK: properties.get(PropertyName.WAIT)?.toLowerCase() !== 'false',
+  };
+}
+
+function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): void {
+  const { properties } = message;
+  const lite = properties.get(PropertyName.LITE_TOPIC);
+  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, `%LMQ%$${message.topic}$${lite}`);
+  const wanted = properties.get(PropertyName.PRIORITY) ?? '';
+  if (!/^\d{1,9}$/.test(wanted)) return;
+  const priority = Number(wanted);
+  const other = lite !== undefined || delayLevelOf(properties) > 0 || properties.has(PropertyName.SHARDING_KEY);
+  if (other) properties.delete(PropertyName.PRIORITY);
+  else message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
+}
