@@ -159,8 +159,10 @@ function checkConsumeQueueFiles(fs: MemoryFileSystem, model: Model): void {
   }
   for (const topic of fs.list(`${ROOT}/consumequeue`)) {
     for (const queueId of fs.list(`${ROOT}/consumequeue/${topic}`)) {
-      const last = readConsumeQueue(fs, `${ROOT}/consumequeue/${topic}/${queueId}`).at(-1);
-      const end = last === undefined ? 0 : last.queueOffset + 1;
+      const folder = `${ROOT}/consumequeue/${topic}/${queueId}`;
+      const last = readConsumeQueue(fs, folder).at(-1);
+      // Of a queue whose messages are all gone as old a file without units may be left, which begins at its end.
+      const end = last === undefined ? Number(fs.list(folder).sort()[0] ?? 0) / 20 : last.queueOffset + 1;
       assert.equal(end, model.queue(topic, Number(queueId)).length, `end of ${topic}/${queueId}`);
     }
   }
@@ -177,7 +179,9 @@ export async function checkRebuild(world: World, model: Model, config: MessageSt
   await checkKeys(world, store, model);
   await world.settle(store.close(), 'the rebuilt store closes');
   checkClosedFiles(copy, model, true);
-  for (const [key] of model.queues()) {
+  for (const [key, entries] of model.queues()) {
+    // With no message left the file that ends at the queue's end is as right as the one that begins there.
+    if (model.firstOf(entries) === entries.length) continue;
     const folder = `${ROOT}/consumequeue/${key}`;
     const names = segmentNames(world.fs, folder);
     const rebuilt = segmentNames(copy, folder);

@@ -382,8 +382,8 @@ class History {
         throw error;
       assert.match(error.message, /mappedFileSizeConsumeQueue/, error.message);
       this.#trace(`refused: ${error.message}`);
-      removeTree(this.#world.fs, `${ROOT}/consumequeue`);
       this.#claimsHold = false;
+      removeTree(this.#world.fs, `${ROOT}/consumequeue`);
       return await openStore(this.#world, this.#config, { logger: this.#logger });
     }
   }
