@@ -198,8 +198,12 @@ export class SocketChannel implements Channel, HubMember {
     this.#held = true;
   }
 
-  resumeInput(): void {
+  resumeInput(restMs = 0): void {
     if (!this.#held) return;
+    if (restMs > 0 && this.#hub.isShared) {
+      this.#hub.clock.after(restMs, () => this.resumeInput());
+      return;
+    }
     this.#held = false;
     if (this.#open && !this.#throttled) this.#queueInput();
     if (this.#endWhenQuiet) this.#queueOutput();

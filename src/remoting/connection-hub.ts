@@ -129,6 +129,11 @@ export class ConnectionHub {
     this.clock.soon(this.#endTurnLater);
   }
 
+  /** Whether more than one connection has sent of late. */
+  get isShared(): boolean {
+    return this.clock.now() < this.#sharedUntil;
+  }
+
   /** The member has input in this turn. Answers how many frames of it may be handled. */
   beginTurn(member: HubMember): number {
     if (member !== this.#lastSender) {

@@ -88,6 +88,30 @@ for (const reading of ['onread', 'data'] as const) {
         await peer.close();
       }));
 
+    it('a peer whose handler asks for a rest gets it while others send, and none while it is alone', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        server.register(LARGE, (request) => {
+          request.channel.holdInput();
+          request.respond(0);
+          request.channel.resumeInput(3);
+        });
+        server.register(CODE, (request) => request.respond(0));
+        const holder = await RawPeer.open(port);
+        await holder.call(LARGE, 1);
+        await holder.call(LARGE, 2);
+        const other = await RawPeer.open(port);
+        await other.call(CODE, 1);
+        await holder.call(LARGE, 3);
+        holder.write(requestFrame(LARGE, 4));
+        for (let i = 0; i < 20; i++) await other.call(CODE, 10 + i);
+        assert.ok(!holder.frames.some(({ opaque }) => opaque === 4));
+        clock.advance(2);
+        for (let i = 0; i < 20; i++) await other.call(CODE, 40 + i);
+        assert.ok(!holder.frames.some(({ opaque }) => opaque === 4));
+        clock.advance(1);
+        await holder.answer(4);
+      }));
+
     it('what comes behind a request whose handler holds the input waits, and nobody else does', () =>
       withServer({}, reading, async ({ server, port }) => {
         const handled: string[] = [];

@@ -106,7 +106,8 @@ export interface Channel {
   readonly slabs: SlabPool;
   /** What the peer sent behind the request that is being handled waits until `resumeInput`. */
   holdInput(): void;
-  resumeInput(): void;
+  /** Goes on with it; `restMs` later if others send, too. */
+  resumeInput(restMs?: number): void;
   /** Says that `count` requests that were taken over will not be answered. */
   drop(count: number): void;
 }
