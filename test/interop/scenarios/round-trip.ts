@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
 import { received, sent } from '../clients.ts';
@@ -260,6 +260,45 @@ async function deleteAndOpen(env: Env, writer: SystemKind): Promise<void> {
   await opened.stop();
 }
 
+/** A bit of a stored body is flipped in the middle of the log, and the queues are gone: Gantry does what it was told to, and RocketMQ goes on with that. */
+async function damageAndOpen(env: Env, gantryDamagedRecord: 'skip' | 'cut'): Promise<void> {
+  const storeDir = join(env.dir, 'store');
+  const options = { storeDir, smallFiles: true, brokerName: 'damage-broker' };
+  const broker = await env.startBroker('gantry', options);
+  await fill(env, broker, 'one');
+  const before = await drain(env.java, broker, TOPICS);
+  await broker.stop();
+  const position = (row: Row): number => Number(`0x${String(row['offsetMsgId']).slice(-16)}`);
+  const large = ofTopic(before, 'RoundLarge').sort((a, b) => position(a) - position(b));
+  const victim = large[100]!;
+  const at = position(victim) + 1000;
+  const file = join(storeDir, 'commitlog', String(at - (at % SMALL_COMMIT_LOG_FILE)).padStart(20, '0'));
+  const bytes = readFileSync(file);
+  bytes[at % SMALL_COMMIT_LOG_FILE]! ^= 4;
+  writeFileSync(file, bytes);
+  rmSync(join(storeDir, 'consumequeue'), { recursive: true });
+
+  const again = await env.startBroker('gantry', { ...options, conf: { gantryDamagedRecord } });
+  const found = await drain(env.java, again, TOPICS);
+  const key = `RoundLarge:${victim['queueId']}:${victim['queueOffset']}`;
+  for (const [place, row] of before) {
+    const isKept = gantryDamagedRecord === 'skip' ? place !== key : position(row) < position(victim);
+    if (isKept) assertContains(found, new Map([[place, row]]), 'beside the damaged record');
+    else if (gantryDamagedRecord === 'skip') assert.notEqual(found.get(place)?.['uniqKey'], row['uniqKey']);
+    else assert.ok(!found.has(place), `${place} lies behind the cut`);
+  }
+  assert.equal(found.has(key), gantryDamagedRecord === 'skip', 'the place of the damaged record');
+  await again.stop();
+  assertSame(await readOffline(env, storeDir, 'copy'), found, 'read offline by RocketMQ');
+
+  rmSync(join(storeDir, 'consumequeue'), { recursive: true });
+  const port = splitAddress(broker.brokerAddr)[1];
+  // Of its own accord RocketMQ looks at the last ten files only.
+  const java = await env.startBroker('java', { ...options, port, conf: { commitLogRecoverMaxNum: 100 } });
+  assertSame(await drain(env.java, java, TOPICS), found, 'RocketMQ builds the queues again');
+  await java.stop();
+}
+
 export const roundTrip: Suite = {
   name: 'round-trip',
   needs: ['java'],
@@ -310,6 +349,14 @@ export const roundTrip: Suite = {
     {
       name: 'a topic deleted and made anew at Gantry, which is killed: Gantry reads what was sent since',
       run: async (env) => await deleteAndOpen(env, 'gantry'),
+    },
+    {
+      name: 'a damaged record is skipped by Gantry, Java opens',
+      run: async (env) => await damageAndOpen(env, 'skip'),
+    },
+    {
+      name: 'Gantry cuts at a damaged record, Java opens',
+      run: async (env) => await damageAndOpen(env, 'cut'),
     },
     {
       name: 'offsets of a group survive the kill of the broker that took them',
