@@ -20,16 +20,17 @@ export class ByteTable<T extends { readonly bytes: Uint8Array }> {
   #starts = new Int32Array(FIRST_SLOTS + 1);
   #names = new Uint8Array(FIRST_SLOTS * 16);
   #last: T | undefined;
-  #lastHash = 0;
 
   /** The entry whose bytes equal `bytes[start, end)`. */
   find(bytes: Uint8Array, start: number, end: number): T | undefined {
     const length = end - start;
-    const hash = hashOf(bytes, start, end);
     const last = this.#last;
-    if (last !== undefined && hash === this.#lastHash) {
-      if (last.bytes.length === length && sameBytes(last.bytes, 0, bytes, start, length)) return last;
+    // Names that differ mostly do so at their end.
+    if (last !== undefined && length > 0 && last.bytes.length === length) {
+      const { bytes: name } = last;
+      if (name[length - 1] === bytes[end - 1] && sameBytes(name, 0, bytes, start, length)) return last;
     }
+    const hash = hashOf(bytes, start, end);
     const slots = this.#slots;
     const mask = slots.length - 1;
     for (let slot = hash & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
@@ -37,7 +38,6 @@ export class ByteTable<T extends { readonly bytes: Uint8Array }> {
       if (this.#hashes[n] !== hash) continue;
       const from = this.#starts[n]!;
       if (this.#starts[n + 1]! - from !== length || !sameBytes(this.#names, from, bytes, start, length)) continue;
-      this.#lastHash = hash;
       this.#last = this.#entries[n];
       return this.#last;
     }
@@ -60,7 +60,6 @@ export class ByteTable<T extends { readonly bytes: Uint8Array }> {
   /** Has the next `find` look at this entry first, without keeping it for longer. */
   lookFirstAt(entry: T): void {
     this.#last = entry;
-    this.#lastHash = hashOf(entry.bytes, 0, entry.bytes.length);
   }
 
   /** All entries that were added. */

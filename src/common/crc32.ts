@@ -54,3 +54,48 @@ export function crc32(bytes: Uint8Array, start = 0, end: number = bytes.length):
   for (; i < end; i++) crc = T[(crc ^ bytes[i]!) & 0xff]! ^ (crc >>> 8);
   return (crc ^ -1) & 0x7fffffff;
 }
+
+/** Longest range that `copyWithCrc32` is worth: beyond, the two native calls are quicker. */
+export const COPY_WITH_CRC_LIMIT: number = NATIVE_FROM - 1;
+
+/** Copies `source[start, end)` to `target[at...]` and answers the `crc32` of it, in one pass. */
+export function copyWithCrc32(source: DataView, start: number, end: number, target: DataView, at: number): number {
+  const T = TABLES;
+  let crc = -1;
+  let i = start;
+  let to = at;
+  for (const last = end - 16; i <= last; i += 16, to += 16) {
+    const a = source.getInt32(i, true);
+    const b = source.getInt32(i + 4, true);
+    const c = source.getInt32(i + 8, true);
+    const d = source.getInt32(i + 12, true);
+    target.setInt32(to, a, true);
+    target.setInt32(to + 4, b, true);
+    target.setInt32(to + 8, c, true);
+    target.setInt32(to + 12, d, true);
+    const e = crc ^ a;
+    crc =
+      T[0xf00 + (e & 0xff)]! ^
+      T[0xe00 + ((e >>> 8) & 0xff)]! ^
+      T[0xd00 + ((e >>> 16) & 0xff)]! ^
+      T[0xc00 + (e >>> 24)]! ^
+      T[0xb00 + (b & 0xff)]! ^
+      T[0xa00 + ((b >>> 8) & 0xff)]! ^
+      T[0x900 + ((b >>> 16) & 0xff)]! ^
+      T[0x800 + (b >>> 24)]! ^
+      T[0x700 + (c & 0xff)]! ^
+      T[0x600 + ((c >>> 8) & 0xff)]! ^
+      T[0x500 + ((c >>> 16) & 0xff)]! ^
+      T[0x400 + (c >>> 24)]! ^
+      T[0x300 + (d & 0xff)]! ^
+      T[0x200 + ((d >>> 8) & 0xff)]! ^
+      T[0x100 + ((d >>> 16) & 0xff)]! ^
+      T[d >>> 24]!;
+  }
+  for (; i < end; i++, to++) {
+    const byte = source.getUint8(i);
+    target.setUint8(to, byte);
+    crc = T[(crc ^ byte) & 0xff]! ^ (crc >>> 8);
+  }
+  return (crc ^ -1) & 0x7fffffff;
+}

@@ -60,12 +60,15 @@ export class PropertyTable {
   /** The hashes that `#order` was made for. */
   #sortedHash = new Int32Array(32);
   #sortedCount = -1;
+  /** One bit for each entry's hash: most names that are looked for are not there, and found out by it. */
+  #bits = 0;
   /** With MANY entries and more: entry number + 1 by `indexHash`, 0 where free; open addressing, at most half full. */
   #index = new Int32Array(0);
 
   /** Replaces the content by the pairs in `bytes[start, end)`; pairs that RocketMQ's reader drops (no or empty name or value) are dropped. */
   read(bytes: Uint8Array, start: number, end: number): void {
     this.count = 0;
+    this.#bits = 0;
     let at = start;
     while (at < end) {
       const nameStart = at;
@@ -117,6 +120,7 @@ export class PropertyTable {
   }
 
   #find(hash: number, bytes: Uint8Array, nameStart: number, length: number): number {
+    if (((this.#bits >>> (hash & 31)) & 1) === 0) return -1;
     if (this.count >= MANY) return this.#findIndexed(hash, bytes, nameStart, length);
     for (let i = 0; i < this.count; i++) {
       if (this.#hash[i] === hash && this.#hasName(i, bytes, nameStart, length)) return i;
@@ -294,6 +298,7 @@ export class PropertyTable {
   ): void {
     this.#source[index] = bytes;
     this.#hash[index] = hash;
+    this.#bits |= 1 << (hash & 31);
     const r = index * 4;
     this.#range[r] = nameStart;
     this.#range[r + 1] = nameEnd;

@@ -1,7 +1,7 @@
 // Writes one record. The only encoder there is: single sends, batch members, and what the broker itself stores all pass here.
 // RocketMQ: MessageExtEncoder#encode and CommitLog's append callback, which patches offsets and time into the encoded bytes.
 
-import { crc32, writeI64 } from '../common/index.ts';
+import { COPY_WITH_CRC_LIMIT, copyWithCrc32, crc32, viewOf, writeI64 } from '../common/index.ts';
 import {
   BORN_HOST_AT,
   CRC_PROPERTY_BYTES,
@@ -32,8 +32,6 @@ export class RecordSource {
   storeHost: Uint8Array = EMPTY;
   reconsumeTimes = 0;
   preparedTransactionOffset = 0;
-  /** The body is `body[bodyStart, bodyEnd)`. */
-  body: Uint8Array = EMPTY;
   bodyStart = 0;
   bodyEnd = 0;
   /** The stored text: name 0x01 value 0x02 ..., in `properties[propertiesStart, propertiesEnd)`, without a property CRC. */
@@ -42,6 +40,24 @@ export class RecordSource {
   propertiesEnd = 0;
   /** If set, the stored text comes from here instead, straight into the record. */
   propertyTable: PropertyText | undefined = undefined;
+  #body: Uint8Array = EMPTY;
+  #bodyView: DataView | undefined = undefined;
+
+  /** The body is `body[bodyStart, bodyEnd)`. */
+  get body(): Uint8Array {
+    return this.#body;
+  }
+
+  set body(bytes: Uint8Array) {
+    if (bytes !== this.#body) this.#bodyView = undefined;
+    this.#body = bytes;
+  }
+
+  /** Over exactly `body`. Many bodies in a row lie in one array (a socket's chunk, a batch), and share it. */
+  get bodyView(): DataView {
+    this.#bodyView ??= viewOf(this.#body);
+    return this.#bodyView;
+  }
 }
 
 /** Property text that is written where it belongs (PropertyTable). */
@@ -93,9 +109,6 @@ export function recordBytes(source: RecordSource, version: 1 | 2, propertyBlockB
   );
 }
 
-/** From here on both the sum (crc32.ts) and the copy are native calls, which want the bytes as an array of their own. */
-const ONE_VIEW_FROM = 512;
-
 /**
  * Writes a record of `totalSize` bytes at `target[at...]`; `view` covers exactly `target`.
  * The caller has checked the limits and computed the sizes (`recordBytes`, `propertiesBytes`).
@@ -119,11 +132,6 @@ export function writeRecord(
   const bodyLength = source.bodyEnd - bodyStart;
   view.setInt32(at, totalSize);
   view.setInt32(at + 4, version === 1 ? MAGIC_V1 : MAGIC_V2);
-  // One view of a long body serves both its sum and its copy.
-  const part =
-    bodyLength >= ONE_VIEW_FROM ? new Uint8Array(body.buffer, body.byteOffset + bodyStart, bodyLength) : undefined;
-  const bodyCrc = part !== undefined ? crc32(part) : crc32(body, bodyStart, source.bodyEnd);
-  view.setInt32(at + 8, bodyLength > 0 ? bodyCrc : 0);
   view.setInt32(at + 12, source.queueId);
   view.setInt32(at + 16, source.flag);
   writeI64(view, at + 20, queueOffset);
@@ -137,12 +145,17 @@ export function writeRecord(
   writeI64(view, p + 4, source.preparedTransactionOffset);
   view.setInt32(p + 12, bodyLength);
   p += 16;
-  if (part === undefined) {
-    p = copy(body, bodyStart, source.bodyEnd, target, p);
-  } else {
+  let bodyCrc = 0;
+  if (bodyLength > COPY_WITH_CRC_LIMIT) {
+    // Both the sum and the copy are native calls, which want the bytes as an array of their own.
+    const part = new Uint8Array(body.buffer, body.byteOffset + bodyStart, bodyLength);
+    bodyCrc = crc32(part);
     target.set(part, p);
-    p += bodyLength;
+  } else if (bodyLength > 0) {
+    bodyCrc = copyWithCrc32(source.bodyView, bodyStart, source.bodyEnd, view, p);
   }
+  view.setInt32(at + 8, bodyCrc);
+  p += bodyLength;
   const topic = source.topicBytes;
   if (version === 1) view.setInt8(p, topic.length);
   else view.setInt16(p, topic.length);

@@ -2,7 +2,6 @@
 // then the records are written. Both can be done in shares, member by member. RocketMQ: MessageExtEncoder#encode for a batch, and the
 // append callback of CommitLog#asyncPutMessages.
 
-import { viewOf } from '../../common/index.ts';
 import {
   BatchMember,
   MAX_PROPERTIES_BYTES,
@@ -33,7 +32,7 @@ export class BatchEncoder {
   readonly #config: MessageStoreConfig;
   readonly #member = new BatchMember();
   readonly #source = new RecordSource();
-  #body: DataView = viewOf(this.#source.body);
+  #body: DataView = this.#source.bodyView;
   #bodyStart = 0;
   #bodyEnd = 0;
   #version: 1 | 2 = 1;
@@ -71,7 +70,7 @@ export class BatchEncoder {
     source.preparedTransactionOffset = 0;
     source.body = request.body;
     source.properties = request.body;
-    this.#body = viewOf(request.body);
+    this.#body = source.bodyView;
     this.#bodyStart = request.bodyStart;
     this.#bodyEnd = request.bodyEnd;
     this.#at = request.bodyStart;
