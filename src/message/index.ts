@@ -24,7 +24,7 @@ export {
   decodeOffsetMessageId,
   hostField,
   hostText,
-  offsetMessageIds,
+  OffsetMessageIds,
   type UniqueIdSeed,
   UniqueIds,
 } from './message-id.ts';

@@ -13,19 +13,38 @@ export function createOffsetMessageId(storeHost: Uint8Array, offset: number): st
   return toHex(bytes);
 }
 
-/** The ids of a batch's records, with commas between: what `createOffsetMessageId` gives for each, but many at once. */
-export function offsetMessageIds(storeHost: Uint8Array, offsets: readonly number[]): string {
-  const head = Buffer.from(toHex(storeHost), 'latin1');
-  const step = head.length + OFFSET_DIGITS + 1;
-  const text = Buffer.allocUnsafe(Math.max(0, offsets.length * step - 1));
-  for (let i = 0, at = 0; i < offsets.length; i++, at += step) {
-    if (at > 0) text[at - 1] = COMMA;
-    for (let p = 0; p < head.length; p++) text[at + p] = head[p]!;
-    const high = Math.floor(offsets[i]! / 0x1_0000_0000);
-    writeHex(text, at + head.length, high, OFFSET_DIGITS / 2);
-    writeHex(text, at + head.length + OFFSET_DIGITS / 2, offsets[i]! - high * 0x1_0000_0000, OFFSET_DIGITS / 2);
+/**
+ * The ids of a batch's records, with commas between: what `createOffsetMessageId` gives for each, but many at once. Hosts and commas are
+ * laid out once; a call writes digits only.
+ */
+export class OffsetMessageIds {
+  readonly #host: Uint8Array;
+  #text: Uint8Array = new Uint8Array(0);
+  #view: DataView = viewOf(this.#text);
+
+  constructor(storeHost: Uint8Array) {
+    this.#host = Buffer.from(toHex(storeHost), 'latin1');
   }
-  return text.toString('latin1');
+
+  /** ASCII, valid until the next call. */
+  write(offsets: readonly number[]): Uint8Array {
+    const step = this.#host.length + OFFSET_DIGITS + 1;
+    const count = offsets.length;
+    if (count * step > this.#text.length) this.#layOut(2 * count, step);
+    const view = this.#view;
+    for (let i = 0, at = this.#host.length; i < count; i++, at += step) {
+      const high = Math.floor(offsets[i]! / 0x1_0000_0000);
+      writeWord(view, at, high);
+      writeWord(view, at + OFFSET_DIGITS / 2, offsets[i]! - high * 0x1_0000_0000);
+    }
+    return this.#text.subarray(0, Math.max(0, count * step - 1));
+  }
+
+  #layOut(count: number, step: number): void {
+    this.#text = new Uint8Array(count * step).fill(COMMA);
+    this.#view = viewOf(this.#text);
+    for (let i = 0; i < count; i++) this.#text.set(this.#host, i * step);
+  }
 }
 
 /** @throws GantryError MESSAGE when the text is not an id of 32 (IPv4) or 56 (IPv6) hex digits. */
@@ -140,6 +159,19 @@ export class UniqueIds {
 }
 
 const HEX_DIGITS = Buffer.from('0123456789ABCDEF');
+/** The two digits of each byte. */
+const HEX_PAIRS = Uint16Array.from(
+  { length: 256 },
+  (_, byte) => (HEX_DIGITS[byte >> 4]! << 8) | HEX_DIGITS[byte & 15]!,
+);
+
+/** The eight hex digits of a whole number below 2^32. */
+function writeWord(view: DataView, at: number, value: number): void {
+  view.setUint16(at, HEX_PAIRS[value >>> 24]!);
+  view.setUint16(at + 2, HEX_PAIRS[(value >>> 16) & 255]!);
+  view.setUint16(at + 4, HEX_PAIRS[(value >>> 8) & 255]!);
+  view.setUint16(at + 6, HEX_PAIRS[value & 255]!);
+}
 
 /** The last `digits` hex digits of a whole number below 2^32. */
 function writeHex(target: Uint8Array, at: number, value: number, digits: number): void {

@@ -91,6 +91,23 @@ export class FrameWriter {
     this.bytes[this.length++] = QUOTE;
   }
 
+  /** As `numberField`, with name and quotes encoded before: `"offset":"`. */
+  numberAfter(key: Uint8Array, value: number): void {
+    this.ensure(FIXED_ROOM + key.length + DIGITS_ROOM);
+    this.#separate();
+    this.#piece(key);
+    this.#digits(value);
+    this.bytes[this.length++] = QUOTE;
+  }
+
+  /** A field whose value is ASCII that can stand in a JSON string as it is. */
+  plainField(name: string, value: Uint8Array): void {
+    this.#fieldName(name, value.length);
+    this.bytes[this.length++] = QUOTE;
+    this.#piece(value);
+    this.bytes[this.length++] = QUOTE;
+  }
+
   /** One or more whole fields, encoded before: `"a":"1","b":"2"`. */
   fieldText(text: Uint8Array): void {
     this.ensure(FIXED_ROOM + text.length);

@@ -1,7 +1,7 @@
 // Sends of batches that would hold up everybody else: encoded between other work, then put and answered. What their sender sends behind
 // one waits until it is put.
 
-import { offsetMessageIds } from '../../message/index.ts';
+import { OffsetMessageIds } from '../../message/index.ts';
 import { type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { type LongBatch, PutMessageStatus, type PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
@@ -70,7 +70,7 @@ export class LongBatchSends {
     if (responder === undefined) return;
     const answer = (status: PutMessageStatus, reason: string): void => {
       answerPut(this.#context, responder, status, reason, () => ({
-        msgId: offsetMessageIds(storeHost, result.batchOffsets),
+        msgId: Buffer.from(new OffsetMessageIds(storeHost).write(result.batchOffsets)).toString('latin1'),
         queueId,
         queueOffset: result.queueOffset,
         transactionId,

@@ -12,7 +12,6 @@ import {
   MAX_PROPERTIES_BYTES,
   type NameBytes,
   nameBytes,
-  offsetMessageIds,
   PropertyName,
   PropertyTable,
   SysFlag,
@@ -22,6 +21,7 @@ import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { isWriteable } from '../topic/topic-config.ts';
+import { BatchAnswer } from './batch-answer.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { SendAckPool, type SendAcks } from './send-acks.ts';
@@ -77,6 +77,7 @@ export class SendMessageProcessor {
   readonly #special: readonly NameBytes[];
 
   readonly #answer: SendAnswer;
+  readonly #batchAnswer: BatchAnswer;
   readonly #ackPool = new SendAckPool();
   readonly #longBatches: LongBatchSends;
 
@@ -101,6 +102,7 @@ export class SendMessageProcessor {
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
+    this.#batchAnswer = new BatchAnswer(config.regionId, config.traceOn, context.storeHost);
   }
 
   register(registry: HandlerRegistry): void {
@@ -140,7 +142,9 @@ export class SendMessageProcessor {
     }
     table.putPair(this.#region, this.#regionPair);
     table.putPair(this.#trace, this.#tracePair);
-    if (table.find(this.#uniqKey) < 0) {
+    let uniqKey = table.find(this.#uniqKey);
+    if (uniqKey < 0) {
+      uniqKey = table.count;
       const pair = this.#uniqPair;
       this.#uniqueIds.writeNext(this.#context.clock.now(), pair, pair.length - this.#uniqueIds.length);
       table.putPair(this.#uniqKey, pair);
@@ -168,7 +172,7 @@ export class SendMessageProcessor {
     if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
     if (request.oneway) return;
     request.takeOver();
-    this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result);
+    this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result, uniqKey);
   }
 
   /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
@@ -264,16 +268,9 @@ export class SendMessageProcessor {
     this.#turnEnd = Math.max(this.#turnEnd, result.wroteOffset + result.wroteBytes);
     if (request.oneway) return;
     request.takeOver();
-    const { config, storeHost } = this.#context;
     const transactionId = this.#table.get(this.#uniqKey);
-    this.#writerOf(request.channel, put.waitStoreMsgOK).response(ResponseCode.SUCCESS, request.opaque, null, {
-      MSG_REGION: config.regionId,
-      TRACE_ON: config.traceOn,
-      msgId: offsetMessageIds(storeHost, result.batchOffsets),
-      queueId,
-      queueOffset: result.queueOffset,
-      transactionId,
-    });
+    const writer = this.#writerOf(request.channel, put.waitStoreMsgOK);
+    this.#batchAnswer.write(writer, request.opaque, queueId, result, transactionId);
   }
 
   /** A batch that would hold up everybody else. */
@@ -334,9 +331,9 @@ export class SendMessageProcessor {
 
   // --- Answers
 
-  #acknowledge(writer: FrameWriter, opaque: number, queueId: number, result: PutResult): void {
+  /** `index`: of UNIQ_KEY in the table. */
+  #acknowledge(writer: FrameWriter, opaque: number, queueId: number, result: PutResult, index: number): void {
     const table = this.#table;
-    const index = table.find(this.#uniqKey);
     const id = table.sourceOf(index);
     const start = table.valueStart(index);
     const end = table.valueEnd(index);
