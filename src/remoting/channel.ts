@@ -20,6 +20,8 @@ import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './t
 
 /** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
 export const COPY_LIMIT: number = 32 * 1024;
+/** The first output of a turn is taken as it is from here on, if its buffer comes along: mostly nothing comes behind it. */
+const OWN_PIECE_BYTES = 4 * 1024;
 /** Output beyond this is set aside as it is: growing a buffer further would copy it again. */
 const SEAL_BYTES = 256 * 1024;
 /** A peer that does not end its side after we ended ours is cut off after so long. */
@@ -324,7 +326,8 @@ export class SocketChannel implements Channel, HubMember {
     this.inFlight -= answered;
     if (this.#open) {
       assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
-      if (bytes.length > COPY_LIMIT) {
+      const isFirst = this.#pieces.length === 0 && this.#writer.length === 0;
+      if (bytes.length > COPY_LIMIT || (isFirst && slab !== undefined && bytes.length >= OWN_PIECE_BYTES)) {
         this.#sendPiece(bytes);
         if (slab !== undefined) this.#slabs.push(slab);
         return;

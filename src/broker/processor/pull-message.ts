@@ -29,6 +29,16 @@ const Forbidden = { BROKER: 1, GROUP: 2, TOPIC: 3, BROADCASTING: 4, SUBSCRIPTION
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
 const SPARE_RESULTS = 64;
 
+/** More than the header of an answer takes, and the room that its writer looks for on the way. */
+const HEADER_ROOM = 1024;
+
+const GROUP_SYS_FLAG = Buffer.from('"groupSysFlag":"');
+const MAX_OFFSET = Buffer.from('"maxOffset":"');
+const MIN_OFFSET = Buffer.from('"minOffset":"');
+const NEXT_BEGIN_OFFSET = Buffer.from('"nextBeginOffset":"');
+const SUGGESTED_BROKER = Buffer.from('"suggestWhichBrokerId":"');
+const TOPIC_SYS_FLAG = Buffer.from('"topicSysFlag":"');
+
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
   readonly #hold: PullRequestHold;
@@ -283,8 +293,15 @@ export class PullMessageProcessor {
   /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
   #found(pull: Pull, result: GetResult): void {
     const writer = new FrameWriter(pull.channel.slabs);
+    writer.ensure(HEADER_ROOM + result.totalBytes);
     writer.begin(ResponseCode.SUCCESS, pull.opaque);
-    writer.fields(this.#fields(pull, result));
+    // What `#fields` says, in its order.
+    writer.numberAfter(GROUP_SYS_FLAG, pull.wants.groupSysFlag);
+    writer.numberAfter(MAX_OFFSET, result.maxOffset);
+    writer.numberAfter(MIN_OFFSET, result.minOffset);
+    writer.numberAfter(NEXT_BEGIN_OFFSET, result.nextBeginOffset);
+    writer.numberAfter(SUGGESTED_BROKER, 0);
+    writer.numberAfter(TOPIC_SYS_FLAG, pull.wants.topicSysFlag);
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {

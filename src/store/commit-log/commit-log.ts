@@ -110,6 +110,7 @@ export class CommitLog {
   #closed = false;
   #isCut = false;
   readonly #newFiles: NewFiles;
+  #ownFrom: number;
 
   constructor(options: CommitLogOptions) {
     this.#options = options;
@@ -124,6 +125,7 @@ export class CommitLog {
     this.committed = options.end;
     this.flushed = options.end;
     this.dispatched = options.end;
+    this.#ownFrom = options.end;
     if (this.files.length === 0) {
       const base = options.end - (options.end % this.fileSize);
       this.#addFile(base);
@@ -133,6 +135,14 @@ export class CommitLog {
     this.#newFiles.prepare(this.#last().end);
     this.#memory.onCut = (error) => this.#wasCut(error);
     this.#memory.advance(this.#active(), this.wrote, this.#fileBehind(this.#active()));
+  }
+
+  /**
+   * All from here on was appended by this object, and what the files hold of it is what it wrote; nothing is that after a sync has failed,
+   * since the system may then drop pages that never reached the disk.
+   */
+  get ownFrom(): number {
+    return this.#syncFailed === undefined ? this.#ownFrom : Number.POSITIVE_INFINITY;
   }
 
   /** Start of the oldest file. */
@@ -227,6 +237,11 @@ export class CommitLog {
       target.set(chunk.bytes.subarray(from, from + length), at);
       return length;
     }
+    return this.copyStored(offset, length, target, at, ready);
+  }
+
+  /** As `copy`, where no chunk has the bytes. */
+  copyStored(offset: number, length: number, target: Uint8Array, at: number, ready: Ready): number {
     const file = this.#fileOf(offset, length);
     const limit = Math.min(this.committed, file.end) - file.base;
     return this.#options.cache.copy(file, offset - file.base, length, limit, target, at, ready);
@@ -402,6 +417,7 @@ export class CommitLog {
     if (this.files.length === 0 || this.#last().end === offset) this.#addFile(offset - (offset % this.fileSize));
     this.wrote = offset;
     this.committed = offset;
+    this.#ownFrom = Math.min(this.#ownFrom, offset);
     this.flushed = Math.min(this.flushed, offset);
     this.#hasBlocksTo = Math.min(this.#hasBlocksTo, offset);
     this.dispatched = Math.min(this.dispatched, offset);

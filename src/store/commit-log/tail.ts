@@ -36,6 +36,8 @@ export class Tail {
     const chunks = this.#chunks;
     let low = 0;
     let high = chunks.length - 1;
+    // A backlog lies before all of them.
+    if (high < 0 || offset < chunks[0]!.start) return undefined;
     while (low <= high) {
       const middle = (low + high) >> 1;
       const chunk = chunks[middle]!;

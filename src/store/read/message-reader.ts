@@ -193,6 +193,7 @@ export class MessageReader {
 
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     const { positions, sizes } = result;
+    const hotFrom = this.#hotFrom;
     let to = at;
     for (let i = 0; i < result.copied; i++) to += sizes[i]!;
     let i = result.copied;
@@ -204,7 +205,7 @@ export class MessageReader {
       if (chunk === undefined) {
         if (position < this.#log.minimum) return removed(position, ready);
         const part = result.copiedPart;
-        const got = this.#log.copy(position + part, length - part, target, to + part, ready);
+        const got = this.#log.copyStored(position + part, length - part, target, to + part, ready);
         if (part + got < length) {
           result.copied = i;
           result.copiedPart = part + got;
@@ -212,7 +213,8 @@ export class MessageReader {
         }
         result.copiedPart = 0;
         view ??= viewOf(target);
-        if (!this.#isWhole(target, view, to, length, position)) {
+        const verify = position >= hotFrom ? Verify.STRUCTURE : Verify.BODY_CRC;
+        if (!this.#isWhole(target, view, to, length, position, verify)) {
           removeRecord(result, i);
           continue;
         }
@@ -239,12 +241,21 @@ export class MessageReader {
   }
 
   /**
+   * From here on a pull does not sum up a body again that came from a file: this process summed it up and appended it in this life, and so
+   * little was written since that its pages are in the system's memory by RocketMQ's own measure (accessMessageInMemoryMaxRatio), as safe
+   * there as in the log's tail. What is older, or lay in the files before this life, comes from a medium: its CRC is taken at each read.
+   */
+  get #hotFrom(): number {
+    return Math.max(this.#log.ownFrom, this.#log.committed - this.#inMemoryBytes);
+  }
+
+  /**
    * Whether the bytes that came from disk are the record that a unit names: a damaged one concerns itself alone, and is not handed out
    * with others, which a client would drop behind it. RocketMQ: hands out what lies there.
    */
-  #isWhole(bytes: Uint8Array, view: DataView, at: number, size: number, offset: number): boolean {
+  #isWhole(bytes: Uint8Array, view: DataView, at: number, size: number, offset: number, verify: Verify): boolean {
     const record = this.#record;
-    const outcome = readRecord(bytes, view, at, at + size, Verify.BODY_CRC, record);
+    const outcome = readRecord(bytes, view, at, at + size, verify, record);
     if (outcome === RecordOutcome.RECORD && record.totalSize === size && record.physicalOffset === offset) return true;
     this.#tellDamage(
       offset,

@@ -41,6 +41,9 @@ export class ReadCache {
   /** The block used last, so that neighbours cost no look-up. */
   #lastKey = -1;
   #lastBlock: Block | undefined;
+  /** Of the last block: its file, and where it starts there. */
+  #lastFile: SegmentFile | undefined;
+  #lastStart = 0;
   readonly #free: Uint8Array[] = [];
   readonly #readsAhead: () => boolean;
 
@@ -67,6 +70,14 @@ export class ReadCache {
     ready: Ready,
   ): number {
     assert(position + length <= limit, 'a read goes beyond what is committed');
+    const last = this.#lastBlock;
+    if (last !== undefined && file === this.#lastFile) {
+      const from = position - this.#lastStart;
+      if (from >= 0 && from + length <= last.valid) {
+        target.set(last.bytes.subarray(from, from + length), at);
+        return length;
+      }
+    }
     let copied = 0;
     while (copied < length) {
       const from = position + copied;
@@ -108,6 +119,8 @@ export class ReadCache {
           this.#blocks.set(key, block);
           this.#lastKey = key;
           this.#lastBlock = block;
+          this.#lastFile = file;
+          this.#lastStart = index * this.blockBytes;
           this.#fetchNext(file, number, index + 1, limit);
         }
         return block;
@@ -115,6 +128,7 @@ export class ReadCache {
       // Read when less was committed: read it again.
       this.#blocks.delete(key);
       this.#lastKey = -1;
+      this.#lastBlock = undefined;
     }
     const loading = block?.loading ? block : this.#load(file, key, index, limit);
     loading.waiters.push({ needed, ready });
