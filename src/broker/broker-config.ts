@@ -32,6 +32,8 @@ export interface BrokerConfig {
   /** Old bytes that one group, and all together, may read in a window of 5 s. */
   cgColdReadThreshold: number;
   globalColdReadThreshold: number;
+  /** Whether a reply is stored, beside being handed to the client that waits for it. */
+  storeReplyMessageEnable: boolean;
   longPollingEnable: boolean;
   shortPollingTimeMills: number;
   litePullMessageEnable: boolean;
@@ -96,6 +98,7 @@ export function defaultBrokerConfig(): BrokerConfig {
     usePIDColdCtrStrategy: true,
     cgColdReadThreshold: 3 * 1024 * 1024,
     globalColdReadThreshold: 100 * 1024 * 1024,
+    storeReplyMessageEnable: true,
     longPollingEnable: true,
     shortPollingTimeMills: 1000,
     litePullMessageEnable: true,

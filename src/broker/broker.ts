@@ -23,6 +23,7 @@ import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
+import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
 import { TopicSpread } from './register/topic-spread.ts';
@@ -182,6 +183,7 @@ export class Broker {
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       send.register(server);
+      new ReplyMessageProcessor(context, send).register(server);
       pull.register(server);
       // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {

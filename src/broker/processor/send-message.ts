@@ -171,6 +171,12 @@ export class SendMessageProcessor {
     this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result);
   }
 
+  /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused. */
+  topicOf(request: Request, header: SendHeader): SendTopic | undefined {
+    const topic = this.#topics.find(header);
+    return this.#check(request, header, topic) ? topic : undefined;
+  }
+
   /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
   #check(request: Request, header: SendHeader, topic: SendTopic): boolean {
     const { config, topics, clock } = this.#context;

@@ -156,7 +156,9 @@ export const BROKER_SETTINGS: SettingTable = {
     later('waitTimeMillsInAckQueue', 'long', 3000, 'ms', 'How long an acknowledgement may wait.'),
     later('waitTimeMillsInAdminBrokerQueue', 'long', 5000, 'ms', 'How long an operator may wait.'),
     later('enableNetWorkFlowControl', 'bool', false, '', 'Whether busy connections are throttled.'),
-    later('storeReplyMessageEnable', 'bool', true, '', 'Whether replies to requests are stored.'),
+    honoured('storeReplyMessageEnable', 'bool', true, '', 'Store replies to requests, beside handing them over.', {
+      live: true,
+    }),
     later('recallMessageEnable', 'bool', false, '', 'Whether a delayed message can be called back.'),
     later('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.'),
     later('enableRegisterProducer', 'bool', true, '', 'Whether producers are kept in a table.'),
