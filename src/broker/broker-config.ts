@@ -49,6 +49,12 @@ export interface BrokerConfig {
   consumerOffsetUpdateVersionStep: number;
   delayOffsetUpdateVersionStep: number;
   useServerSideResetOffset: boolean;
+  /** Whether offsets of broadcasting clients are kept, and for how long: of clients that are gone, and that are still connected. */
+  enableBroadcastOffsetStore: boolean;
+  broadcastOffsetExpireSecond: number;
+  broadcastOffsetExpireMaxSecond: number;
+  /** Whether pulls are told which broker of the group to ask next: the group's own settings say so. */
+  slaveReadEnable: boolean;
   /** Ms without a heartbeat until a consumer's connection is closed. */
   channelExpiredTimeout: number;
   validateSystemTopicWhenUpdateTopic: boolean;
@@ -110,6 +116,10 @@ export function defaultBrokerConfig(): BrokerConfig {
     consumerOffsetUpdateVersionStep: 500,
     delayOffsetUpdateVersionStep: 200,
     useServerSideResetOffset: true,
+    enableBroadcastOffsetStore: true,
+    broadcastOffsetExpireSecond: 120,
+    broadcastOffsetExpireMaxSecond: 300,
+    slaveReadEnable: false,
     channelExpiredTimeout: 120_000,
     validateSystemTopicWhenUpdateTopic: true,
     enableMixedMessageType: false,

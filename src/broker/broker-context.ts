@@ -12,6 +12,7 @@ import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
+import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
@@ -34,6 +35,7 @@ export interface BrokerContext {
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
   readonly unread: UnreadRemoved;
+  readonly broadcasts: BroadcastOffsetManager;
   readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
   readonly settings: RuntimeConfig;
@@ -72,6 +74,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
+  const consumers = new ConsumerManager(config, clock, logger);
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
@@ -85,11 +88,12 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     topics,
     groups,
     offsets,
-    consumers: new ConsumerManager(config, clock, logger),
+    consumers,
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),
     schedule,
     unread,
+    broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
     stats: new BrokerStats(clock),
     settings: new RuntimeConfig({

@@ -232,12 +232,14 @@ export class Broker {
   }
 
   #startServices(): void {
-    const { clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
+    const { broadcasts, clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } =
+      this.context;
     consumers.start();
     producers.start();
     stats.start();
     schedule.start();
     coldData.start();
+    broadcasts.start();
     this.#hold.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
@@ -253,6 +255,7 @@ export class Broker {
     this.#spread.stop();
     this.#hold.stop();
     this.context.coldData.stop();
+    this.context.broadcasts.stop();
     this.context.schedule.stop();
     this.context.stats.stop();
     this.context.consumers.stop();

@@ -171,7 +171,7 @@ export class ConsumerOffsetManager extends ConfigManager {
     const groups: string[] = [];
     for (const [group, topics] of this.#byGroup) {
       const offsets = topics.get(topic);
-      if (offsets !== undefined && offsets.committed.size > 0) groups.push(group);
+      if (offsets !== undefined && offsets.committed.size > 0 && !isBroadcast(group)) groups.push(group);
     }
     return groups;
   }
@@ -276,7 +276,7 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   *#groupTopics(): Generator<[string, PrettyValue]> {
     for (const group of this.#byGroup.keys()) {
-      if (this.#isLight(group)) continue;
+      if (this.#isLight(group) || isBroadcast(group)) continue;
       const topics = this.topicsOf(group);
       if (topics.length > 0) yield [group, topics];
     }
@@ -299,6 +299,11 @@ export class ConsumerOffsetManager extends ConfigManager {
         yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
     }
   }
+}
+
+/** The lowest offsets of a broadcasting group's clients stand under a name that is no group's. */
+export function isBroadcast(group: string): boolean {
+  return group.endsWith('@broadcast');
 }
 
 /** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */

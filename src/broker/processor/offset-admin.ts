@@ -3,6 +3,7 @@
 import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
+import { isBroadcast } from '../offset/consumer-offset-manager.ts';
 import { messageQueue } from './message-queues.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
@@ -28,7 +29,9 @@ function allOffsets(context: BrokerContext): object {
   for (const offsets of context.offsets.entries()) {
     if (offsets.committed.size > 0) {
       offsetTable.set(offsets.key, offsets.committed);
-      groupTopicMap.set(offsets.group, [...(groupTopicMap.get(offsets.group) ?? []), offsets.topic]);
+      if (!isBroadcast(offsets.group)) {
+        groupTopicMap.set(offsets.group, [...(groupTopicMap.get(offsets.group) ?? []), offsets.topic]);
+      }
     }
     if (offsets.pulled.size > 0) pullOffsetTable.set(offsets.key, offsets.pulled);
   }

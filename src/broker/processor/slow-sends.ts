@@ -183,7 +183,7 @@ function messageOf(
 function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): void {
   const { properties } = message;
   const lite = properties.get(PropertyName.LITE_TOPIC);
-  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, `%LMQ%$${message.topic}$${lite}`);
+  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
   const wanted = properties.get(PropertyName.PRIORITY) ?? '';
   if (!/^\d{1,9}$/.test(wanted)) return;
   const priority = Number(wanted);

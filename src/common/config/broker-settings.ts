@@ -198,7 +198,14 @@ export const BROKER_SETTINGS: SettingTable = {
     }),
     later('disableConsumeIfConsumerReadSlowly', 'bool', false, '', 'Whether a group far behind is stopped.'),
     later('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.'),
-    later('slaveReadEnable', 'bool', false, '', 'Whether consumers far behind are sent to a slave.'),
+    honoured(
+      'slaveReadEnable',
+      'bool',
+      false,
+      '',
+      'Tell consumers which broker to pull from next: whichBrokerWhenConsumeSlowly of their group where they read what is no longer in memory, else its brokerId.',
+      { live: true },
+    ),
     honoured('litePullMessageEnable', 'bool', true, '', 'Answer lite pulls.', { live: true }),
     honoured(
       'realTimeNotifyConsumerChange',
@@ -246,9 +253,17 @@ export const BROKER_SETTINGS: SettingTable = {
       'Reset offsets in the broker, so that clients need not take part.',
       { live: true },
     ),
-    later('enableBroadcastOffsetStore', 'bool', true, '', 'Whether offsets of broadcasting clients are kept.'),
-    later('broadcastOffsetExpireSecond', 'long', 120, 's', 'How long, without a client.'),
-    later('broadcastOffsetExpireMaxSecond', 'long', 300, 's', 'How long at most.'),
+    honoured('enableBroadcastOffsetStore', 'bool', true, '', 'Keep how far each broadcasting client has pulled.', {
+      live: true,
+    }),
+    honoured('broadcastOffsetExpireSecond', 'long', 120, 's', 'How long, once the client is gone.', {
+      min: 1,
+      live: true,
+    }),
+    honoured('broadcastOffsetExpireMaxSecond', 'long', 300, 's', 'How long for one that is there and does not pull.', {
+      min: 1,
+      live: true,
+    }),
 
     // Who may connect.
     later('aclEnable', 'bool', false, '', 'Whether access is checked in the old way (before 5.3).', {
