@@ -32,6 +32,9 @@ export interface BrokerConfig {
   /** Old bytes that one group, and all together, may read in a window of 5 s. */
   cgColdReadThreshold: number;
   globalColdReadThreshold: number;
+  /** Whether a send is refused that waited so many ms for a store that still does not keep up. */
+  brokerFastFailureEnable: boolean;
+  waitTimeMillsInSendQueue: number;
   /** Whether a reply is stored, beside being handed to the client that waits for it. */
   storeReplyMessageEnable: boolean;
   longPollingEnable: boolean;
@@ -104,6 +107,8 @@ export function defaultBrokerConfig(): BrokerConfig {
     usePIDColdCtrStrategy: true,
     cgColdReadThreshold: 3 * 1024 * 1024,
     globalColdReadThreshold: 100 * 1024 * 1024,
+    brokerFastFailureEnable: true,
+    waitTimeMillsInSendQueue: 200,
     storeReplyMessageEnable: true,
     longPollingEnable: true,
     shortPollingTimeMills: 1000,

@@ -179,7 +179,7 @@ export class Broker {
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
         random.int(0x10000),
       );
-      const send = new SendMessageProcessor(context, uniqueIds);
+      const send = new SendMessageProcessor(context, uniqueIds, server.heldInput);
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       send.register(server);
@@ -191,7 +191,11 @@ export class Broker {
         send.endTurn();
         store.endTurn();
       });
-      server.holdWhile(() => store.pressed);
+      server.holdWhile(
+        () => store.pressed,
+        () =>
+          context.config.brokerFastFailureEnable ? context.config.waitTimeMillsInSendQueue : Number.POSITIVE_INFINITY,
+      );
       store.onProgress(() => server.ease());
 
       const broker = new Broker(context, port, server, client, hold, registration, spread);

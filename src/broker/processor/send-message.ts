@@ -18,7 +18,14 @@ import {
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
-import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import {
+  type Channel,
+  type FrameWriter,
+  type HeldInput,
+  type Request,
+  RequestCode,
+  ResponseCode,
+} from '../../remoting/index.ts';
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { isWriteable } from '../topic/topic-config.ts';
@@ -27,7 +34,7 @@ import type { HandlerRegistry } from './registry.ts';
 import { SendAckPool, type SendAcks } from './send-acks.ts';
 import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
-import { refuse, refuseStatus } from './send-outcome.ts';
+import { isTooLate, refuse, refuseStatus } from './send-outcome.ts';
 import { type SendTopic, SendTopics } from './send-topics.ts';
 import { SlowSends } from './slow-sends.ts';
 
@@ -61,6 +68,7 @@ export class SendMessageProcessor {
   readonly #topics: SendTopics;
   readonly #slow: SlowSends;
   readonly #uniqueIds: UniqueIds;
+  readonly #held: HeldInput;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -87,8 +95,10 @@ export class SendMessageProcessor {
   readonly #turnWaiting = new Map<Channel, SendAcks>();
   #turnEnd = 0;
 
-  constructor(context: BrokerContext, uniqueIds: UniqueIds) {
+  /** `held`: what the server says of requests that waited for the store; without it none did. */
+  constructor(context: BrokerContext, uniqueIds: UniqueIds, held: HeldInput = { heldMs: 0, heldConnections: 0 }) {
     this.#context = context;
+    this.#held = held;
     this.#uniqueIds = uniqueIds;
     this.#topics = new SendTopics(context);
     this.#slow = new SlowSends(context, uniqueIds);
@@ -110,6 +120,7 @@ export class SendMessageProcessor {
   }
 
   #handle(request: Request, v2: boolean): void {
+    if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return;
     const header = this.#header;
     header.read(request.header, v2);
     const topic = this.#topics.find(header);
@@ -173,6 +184,7 @@ export class SendMessageProcessor {
 
   /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused. */
   topicOf(request: Request, header: SendHeader): SendTopic | undefined {
+    if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return undefined;
     const topic = this.#topics.find(header);
     return this.#check(request, header, topic) ? topic : undefined;
   }
