@@ -19,6 +19,7 @@ import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
+import { TrafficStats } from './traffic-stats.ts';
 
 export interface BrokerContext {
   readonly config: BrokerConfig;
@@ -38,6 +39,7 @@ export interface BrokerContext {
   readonly broadcasts: BroadcastOffsetManager;
   readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
+  readonly traffic: TrafficStats;
   readonly settings: RuntimeConfig;
   /** `ip:port` that clients are told. */
   readonly brokerAddress: string;
@@ -75,6 +77,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger);
+  const stats = new BrokerStats(clock);
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
@@ -95,7 +98,13 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     unread,
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
-    stats: new BrokerStats(clock),
+    stats,
+    traffic: new TrafficStats(clock, {
+      clusterName: config.brokerClusterName,
+      total: () => stats,
+      hasTopic: (topic) => topics.has(topic),
+      hasOffsets: (key) => offsets.has(key),
+    }),
     settings: new RuntimeConfig({
       fs,
       logger,

@@ -241,6 +241,7 @@ export class Broker {
     consumers.start();
     producers.start();
     stats.start();
+    this.context.traffic.start();
     schedule.start();
     coldData.start();
     broadcasts.start();
@@ -262,6 +263,7 @@ export class Broker {
     this.context.broadcasts.stop();
     this.context.schedule.stop();
     this.context.stats.stop();
+    this.context.traffic.stop();
     this.context.consumers.stop();
     this.context.producers.stop();
   }

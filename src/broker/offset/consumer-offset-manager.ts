@@ -16,6 +16,7 @@ import { type ConfigEnvironment, ConfigManager, type ConfigSource } from '../con
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readInteger, readIntegerMap, readObject } from '../json-fields.ts';
 import { indent, type PrettyValue, prettyEntry } from '../pretty-json.ts';
+import type { TrafficCount } from '../traffic-stats.ts';
 
 /** The offsets of one group on one topic, by queue id. A caller may keep it; `removed` says that it counts no longer. */
 export class GroupOffsets {
@@ -28,6 +29,8 @@ export class GroupOffsets {
   /** Pending resets; undefined while there is none. */
   resets: Map<number, number> | undefined;
   removed = false;
+  /** What the group has pulled; undefined until it has. */
+  got: TrafficCount | undefined;
 
   constructor(topic: string, group: string) {
     this.topic = topic;
@@ -112,9 +115,17 @@ export class ConsumerOffsetManager extends ConfigManager {
     }
   }
 
-  /** Notes how far a group has pulled. */
-  commitPull(group: string, topic: string, queueId: number, offset: number): void {
-    this.of(group, topic).pulled.set(queueId, offset);
+  /** Notes how far a group has pulled; the entry that says so. */
+  commitPull(group: string, topic: string, queueId: number, offset: number): GroupOffsets {
+    const offsets = this.of(group, topic);
+    offsets.pulled.set(queueId, offset);
+    return offsets;
+  }
+
+  /** Whether anything is known of a key of the file. */
+  has(key: string): boolean {
+    const at = key.indexOf('@');
+    return this.find(key.slice(at + 1), key.slice(0, at)) !== undefined;
   }
 
   /** The pending reset if there is one, else the committed offset, else -1. */

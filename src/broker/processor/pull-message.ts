@@ -263,7 +263,7 @@ export class PullMessageProcessor {
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { store, offsets, stats, coldData } = this.#context;
+    const { store, offsets, stats, traffic, coldData } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -285,10 +285,16 @@ export class PullMessageProcessor {
     }
     if (wants.broadcaster !== undefined) this.#noteBroadcastOffset(wants, result);
     if (result.status === GetMessageStatus.FOUND) {
-      offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
+      const entry = offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
+      // Now: the answer may need the result for another pull.
+      const messages = result.count + result.batched;
+      entry.got ??= traffic.gets.of(entry.key);
+      entry.got.messages += messages;
+      entry.got.bytes += result.totalBytes;
+      entry.got.requests++;
       this.#found(pull, result);
       stats.getFound++;
-      stats.getMessages += result.count + result.batched;
+      stats.getMessages += messages;
       if (result.coldBytes > 0) coldData.add(wants.group, result.coldBytes);
       return;
     }

@@ -80,8 +80,11 @@ test('a reset says for each queue where the group was and where it goes', async 
   await fill(broker);
   broker.context.groups.findOrCreate('G');
   broker.context.offsets.commit('test', 'G', 'T', 0, 4);
-  const answer = await reset(broker);
+  const answer = await reset(broker, { gantryDryRun: false });
   assert.deepEqual([answer.code, answer.remark], [0, 'queues 0: 4 -> 10, 1: none -> 0']);
+  const logged = broker.logger.lines.findLast((line) => line.text.endsWith('are reset'));
+  assert.deepEqual(logged?.fields, { queues: '0: 4 -> 10, 1: none -> 0' });
+  assert.equal((await reset(broker)).remark, null, 'as RocketMQ answers');
   assert.deepEqual(offsetsOf(answer), [
     [0, 10],
     [1, 0],

@@ -35,7 +35,10 @@ export function registerResetOffset(registry: HandlerRegistry, context: BrokerCo
   registry.register(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, (request) => consumerStatus(context, request));
 }
 
-/** Ours: the answer tells what would be done, and nothing is. */
+/**
+ * Ours: with `gantryDryRun` in the header, "true" or "false", the remark says where each queue was and where it goes; with "true" that is
+ * all that happens. RocketMQ has no such thing, and its answer no remark.
+ */
 function isDryRun(request: Request): boolean {
   return request.header.bool('gantryDryRun', false);
 }
@@ -89,6 +92,7 @@ function resetHere(context: BrokerContext, request: Request): void {
   const topic = header.required('topic');
   const group = header.required('group');
   const dryRun = isDryRun(request);
+  const wantsRemark = header.get('gantryDryRun') !== undefined;
   const config = context.topics.select(topic);
   if (config === undefined) {
     request.respond(ResponseCode.TOPIC_NOT_EXIST, `Topic ${topic} does not exist`);
@@ -123,8 +127,7 @@ function resetHere(context: BrokerContext, request: Request): void {
     if (!dryRun) {
       context.logger.info(`offsets of group ${group} on topic ${topic} are reset`, { queues: moves.join(', ') });
     }
-    // RocketMQ: no remark. Tools that know the body's new offsets only show the old ones by it.
-    const remark = `${dryRun ? 'dry run, ' : ''}queues ${movesText(moves)}`;
+    const remark = wantsRemark ? `${dryRun ? 'dry run, ' : ''}queues ${movesText(moves)}` : null;
     responder.respond(ResponseCode.SUCCESS, remark, null, toJsonBytes({ offsetTable }));
   });
 }

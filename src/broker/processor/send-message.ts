@@ -174,6 +174,10 @@ export class SendMessageProcessor {
     }
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
+    const { puts } = topic;
+    puts.messages++;
+    puts.bytes += result.wroteBytes;
+    puts.requests++;
     // The record has the bytes now. The answer below still reads the header, before anything else can use the memory.
     if (result.wroteBytes > LONG_BODY_BYTES) request.keepBody().release();
     if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
@@ -279,6 +283,9 @@ export class SendMessageProcessor {
     }
     this.#context.stats.putMessages += result.messageCount;
     this.#context.stats.putBytes += result.wroteBytes;
+    topic.puts.messages += result.messageCount;
+    topic.puts.bytes += result.wroteBytes;
+    topic.puts.requests++;
     this.#turnEnd = Math.max(this.#turnEnd, result.wroteOffset + result.wroteBytes);
     if (request.oneway) return;
     request.takeOver();

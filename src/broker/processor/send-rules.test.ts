@@ -122,6 +122,26 @@ test('a broker without the permission to write refuses sends to order topics, as
   assert.equal((await setup.send('Ordered')).code, 0);
 });
 
+test('sends are counted by topic, and shown in messages a second', async () => {
+  const setup = await open();
+  const { context, clock } = setup.broker;
+  context.traffic.start();
+  const view = (): Promise<Answer> =>
+    setup.broker.ask(RequestCode.VIEW_BROKER_STATS_DATA, { statsName: 'TOPIC_PUT_NUMS', statsKey: 'T' });
+  assert.deepEqual([(await view()).code, (await view()).remark], [1, 'The stats <TOPIC_PUT_NUMS> <T> not exist']);
+  for (let i = 0; i < 10; i++) await setup.send('T');
+  clock.advance(10_000);
+  const rate = '{"avgpt":1,"sum":10,"tps":1}';
+  const none = '{"avgpt":0,"sum":0,"tps":0}';
+  assert.equal(
+    Buffer.from((await view()).body).toString(),
+    `{"statsDay":${none},"statsHour":${none},"statsMinute":${rate}}`,
+  );
+  const stats = await setup.broker.ask(RequestCode.GET_TOPIC_STATS_INFO, { topic: 'T' });
+  assert.match(Buffer.from(stats.body).toString(), /"topicPutTps":1/);
+  context.traffic.stop();
+});
+
 test('traceTopicEnable makes the topic of message traces, under the name that msgTraceTopicName gives it', async () => {
   const off = await open();
   assert.equal(off.broker.context.topics.has('RMQ_SYS_TRACE_TOPIC'), false);
