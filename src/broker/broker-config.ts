@@ -44,6 +44,9 @@ export interface BrokerConfig {
   /** False: a changed consumer list is told every 15 s instead of at once. */
   realTimeNotifyConsumerChange: boolean;
   rejectPullConsumerEnable: boolean;
+  /** Whether a group that reads more than so many bytes behind the log's end is suspended. */
+  disableConsumeIfConsumerReadSlowly: boolean;
+  consumerFallbehindThreshold: number;
   /** Ms between two saves of consumerOffset.json. */
   flushConsumerOffsetInterval: number;
   /** Ms between two saves of delayOffset.json. */
@@ -116,6 +119,8 @@ export function defaultBrokerConfig(): BrokerConfig {
     notifyConsumerIdsChangedEnable: true,
     realTimeNotifyConsumerChange: true,
     rejectPullConsumerEnable: false,
+    disableConsumeIfConsumerReadSlowly: false,
+    consumerFallbehindThreshold: 16 * 1024 ** 3,
     flushConsumerOffsetInterval: 5000,
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,

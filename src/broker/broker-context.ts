@@ -14,6 +14,7 @@ import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { SlowConsumers } from './offset/slow-consumers.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
@@ -37,6 +38,7 @@ export interface BrokerContext {
   readonly schedule: ScheduleMessageService;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
+  readonly slowConsumers: SlowConsumers;
   readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
   readonly traffic: TrafficStats;
@@ -96,6 +98,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     locks: new RebalanceLockManager(clock, logger),
     schedule,
     unread,
+    slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
     stats,

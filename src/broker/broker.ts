@@ -236,8 +236,20 @@ export class Broker {
   }
 
   #startServices(): void {
-    const { broadcasts, clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } =
-      this.context;
+    const {
+      broadcasts,
+      clock,
+      coldData,
+      config,
+      consumers,
+      producers,
+      schedule,
+      slowConsumers,
+      stats,
+      offsets,
+      topics,
+      groups,
+    } = this.context;
     consumers.start();
     producers.start();
     stats.start();
@@ -245,6 +257,7 @@ export class Broker {
     schedule.start();
     coldData.start();
     broadcasts.start();
+    slowConsumers.start();
     this.#hold.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
@@ -261,6 +274,7 @@ export class Broker {
     this.#hold.stop();
     this.context.coldData.stop();
     this.context.broadcasts.stop();
+    this.context.slowConsumers.stop();
     this.context.schedule.stop();
     this.context.stats.stop();
     this.context.traffic.stop();

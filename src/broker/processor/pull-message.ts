@@ -263,7 +263,7 @@ export class PullMessageProcessor {
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { store, offsets, stats, traffic, coldData } = this.#context;
+    const { config, store, offsets, stats, traffic, coldData } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -279,7 +279,8 @@ export class PullMessageProcessor {
     if (moved >= 0) this.#moveTo(pull, result, moved);
     else if (!store.select(wants, result, again)) return;
     else if (this.#isHeldUp(pull, result)) return;
-    if (mayHold && wants.commitOffset >= 0) {
+    // RocketMQ: the pull that is told of a reset undoes it by the offset that it brings along, until its client has acted on the answer.
+    if (mayHold && wants.commitOffset >= 0 && reset < 0) {
       offsets.commit(pull.channel.remoteAddress, wants.group, wants.askedTopic, wants.queueId, wants.commitOffset);
       wants.commitOffset = -1;
     }
@@ -292,6 +293,7 @@ export class PullMessageProcessor {
       entry.got.messages += messages;
       entry.got.bytes += result.totalBytes;
       entry.got.requests++;
+      if (config.disableConsumeIfConsumerReadSlowly) this.#noteBehind(wants, result);
       this.#found(pull, result);
       stats.getFound++;
       stats.getMessages += messages;
@@ -314,6 +316,12 @@ export class PullMessageProcessor {
     const offset = isMoved ? result.nextBeginOffset : wants.offset;
     const { askedTopic, group, queueId, fromProxy } = wants;
     this.#context.broadcasts.update(askedTopic, group, queueId, offset, wants.broadcaster!, fromProxy);
+  }
+
+  #noteBehind(wants: PullWants, result: GetResult): void {
+    const { slowConsumers, store } = this.#context;
+    const bytes = store.watermarks.wrote - result.positions[result.count - 1]!;
+    slowConsumers.note(wants.group, wants.askedTopic, wants.queueId, bytes);
   }
 
   /** Whether a pull of old data is refused, or waits, since its group has read too much of it. RocketMQ: PullMessageProcessor. */

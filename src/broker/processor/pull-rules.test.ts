@@ -6,6 +6,7 @@ import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { BROADCAST_SCAN_MS } from '../offset/broadcast-offset-manager.ts';
+import { PROTECT_MS } from '../offset/slow-consumers.ts';
 import type { SubscriptionGroupConfig } from '../subscription/subscription-group-config.ts';
 import { Perm } from '../topic/topic-config.ts';
 import { PullMessageProcessor } from './pull-message.ts';
@@ -156,6 +157,19 @@ test('each check of a pull has its code, and a type where the client wants one',
   assert.deepEqual(outcome(await pull(setup)), [16, '5']);
 });
 
+test('a pull that is told of a reset does not undo it by the offset that it commits', async () => {
+  const setup = await open(10);
+  const { offsets } = setup.broker.context;
+  const committing = { sysFlag: 1, commitOffset: 8, queueOffset: 8 };
+  await pull(setup, committing);
+  assert.equal(offsets.query('G', 'T', 0), 8);
+  offsets.assignReset('G', 'T', 0, 3);
+  const told = await pull(setup, committing);
+  assert.deepEqual([told.code, told.remark, told.ext['nextBeginOffset']], [21, 'OFFSET_RESET', '3']);
+  assert.equal(offsets.query('G', 'T', 0), 3);
+  assert.equal((await pull(setup, { queueOffset: 3 })).ext['nextBeginOffset'], '10');
+});
+
 test('a group that may not broadcast is refused as soon as its clients do', async () => {
   const setup = await open(1, {}, 'BROADCASTING');
   assert.equal((await pull(setup)).code, 0);
@@ -249,6 +263,29 @@ test('with slaveReadEnable a pull names the broker that the group is to ask next
   assert.equal(behind.ext['suggestWhichBrokerId'], '2', 'nothing counts as in memory');
   const missed = await pull({ ...setup, broker: old }, { sysFlag: SUBSCRIPTION, queueId: 1 });
   assert.equal(missed.ext['suggestWhichBrokerId'], '0');
+});
+
+test('disableConsumeIfConsumerReadSlowly suspends a group that reads too far behind, until it is let go on', async () => {
+  const setup = await open(100);
+  const { config, groups, slowConsumers, store } = setup.broker.context;
+  slowConsumers.start();
+  await pull(setup, { maxMsgNums: 1 });
+  setup.broker.clock.advance(PROTECT_MS);
+  assert.equal(groups.find('G')!.consumeEnable, true, 'it is off');
+  config.disableConsumeIfConsumerReadSlowly = true;
+  config.consumerFallbehindThreshold = store.watermarks.wrote / 2;
+  await pull(setup, { queueOffset: 90 });
+  setup.broker.clock.advance(PROTECT_MS);
+  assert.equal(groups.find('G')!.consumeEnable, true, 'it is near the end');
+  await pull(setup, { maxMsgNums: 1 });
+  setup.broker.clock.advance(PROTECT_MS);
+  assert.equal(groups.find('G')!.consumeEnable, false);
+  assert.match(setup.broker.logger.texts('warn').at(-1)!, /group G is suspended: on T@0 it reads \d+ bytes behind/);
+  assert.deepEqual(outcome(await pull(setup)), [16, '2']);
+  setGroup(setup.broker, { consumeEnable: true });
+  setup.broker.clock.advance(PROTECT_MS);
+  assert.equal((await pull(setup, { queueOffset: 90 })).code, 0);
+  slowConsumers.stop();
 });
 
 test('broadcast: the lowest offset of the live clients is committed under a name that is no group', async () => {

@@ -206,8 +206,18 @@ export const BROKER_SETTINGS: SettingTable = {
     honoured('rejectPullConsumerEnable', 'bool', false, '', 'Refuse clients that pull without belonging to a group.', {
       live: true,
     }),
-    later('disableConsumeIfConsumerReadSlowly', 'bool', false, '', 'Whether a group far behind is stopped.'),
-    later('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.'),
+    honoured(
+      'disableConsumeIfConsumerReadSlowly',
+      'bool',
+      false,
+      '',
+      'Suspend a group that reads far behind the log (consumeEnable=false), until an administrator lets it go on.',
+      { live: true },
+    ),
+    honoured('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.', {
+      min: 1,
+      live: true,
+    }),
     honoured(
       'slaveReadEnable',
       'bool',
