@@ -32,6 +32,11 @@ export interface BrokerConfig {
   /** Old bytes that one group, and all together, may read in a window of 5 s. */
   cgColdReadThreshold: number;
   globalColdReadThreshold: number;
+  /** Whether a send is refused that waited so many ms for a store that still does not keep up. */
+  brokerFastFailureEnable: boolean;
+  waitTimeMillsInSendQueue: number;
+  /** Whether a reply is stored, beside being handed to the client that waits for it. */
+  storeReplyMessageEnable: boolean;
   longPollingEnable: boolean;
   shortPollingTimeMills: number;
   litePullMessageEnable: boolean;
@@ -39,6 +44,9 @@ export interface BrokerConfig {
   /** False: a changed consumer list is told every 15 s instead of at once. */
   realTimeNotifyConsumerChange: boolean;
   rejectPullConsumerEnable: boolean;
+  /** Whether a group that reads more than so many bytes behind the log's end is suspended. */
+  disableConsumeIfConsumerReadSlowly: boolean;
+  consumerFallbehindThreshold: number;
   /** Ms between two saves of consumerOffset.json. */
   flushConsumerOffsetInterval: number;
   /** Ms between two saves of delayOffset.json. */
@@ -47,6 +55,12 @@ export interface BrokerConfig {
   consumerOffsetUpdateVersionStep: number;
   delayOffsetUpdateVersionStep: number;
   useServerSideResetOffset: boolean;
+  /** Whether offsets of broadcasting clients are kept, and for how long: of clients that are gone, and that are still connected. */
+  enableBroadcastOffsetStore: boolean;
+  broadcastOffsetExpireSecond: number;
+  broadcastOffsetExpireMaxSecond: number;
+  /** Whether pulls are told which broker of the group to ask next: the group's own settings say so. */
+  slaveReadEnable: boolean;
   /** Ms without a heartbeat until a consumer's connection is closed. */
   channelExpiredTimeout: number;
   validateSystemTopicWhenUpdateTopic: boolean;
@@ -96,17 +110,26 @@ export function defaultBrokerConfig(): BrokerConfig {
     usePIDColdCtrStrategy: true,
     cgColdReadThreshold: 3 * 1024 * 1024,
     globalColdReadThreshold: 100 * 1024 * 1024,
+    brokerFastFailureEnable: true,
+    waitTimeMillsInSendQueue: 200,
+    storeReplyMessageEnable: true,
     longPollingEnable: true,
     shortPollingTimeMills: 1000,
     litePullMessageEnable: true,
     notifyConsumerIdsChangedEnable: true,
     realTimeNotifyConsumerChange: true,
     rejectPullConsumerEnable: false,
+    disableConsumeIfConsumerReadSlowly: false,
+    consumerFallbehindThreshold: 16 * 1024 ** 3,
     flushConsumerOffsetInterval: 5000,
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,
     delayOffsetUpdateVersionStep: 200,
     useServerSideResetOffset: true,
+    enableBroadcastOffsetStore: true,
+    broadcastOffsetExpireSecond: 120,
+    broadcastOffsetExpireMaxSecond: 300,
+    slaveReadEnable: false,
     channelExpiredTimeout: 120_000,
     validateSystemTopicWhenUpdateTopic: true,
     enableMixedMessageType: false,

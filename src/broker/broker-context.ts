@@ -12,12 +12,15 @@ import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
+import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { SlowConsumers } from './offset/slow-consumers.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
+import { TrafficStats } from './traffic-stats.ts';
 
 export interface BrokerContext {
   readonly config: BrokerConfig;
@@ -34,8 +37,11 @@ export interface BrokerContext {
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
   readonly unread: UnreadRemoved;
+  readonly broadcasts: BroadcastOffsetManager;
+  readonly slowConsumers: SlowConsumers;
   readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
+  readonly traffic: TrafficStats;
   readonly settings: RuntimeConfig;
   /** `ip:port` that clients are told. */
   readonly brokerAddress: string;
@@ -72,6 +78,8 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
+  const consumers = new ConsumerManager(config, clock, logger);
+  const stats = new BrokerStats(clock);
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
@@ -85,13 +93,21 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     topics,
     groups,
     offsets,
-    consumers: new ConsumerManager(config, clock, logger),
+    consumers,
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),
     schedule,
     unread,
+    slowConsumers: new SlowConsumers(config, groups, clock, logger),
+    broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
-    stats: new BrokerStats(clock),
+    stats,
+    traffic: new TrafficStats(clock, {
+      clusterName: config.brokerClusterName,
+      total: () => stats,
+      hasTopic: (topic) => topics.has(topic),
+      hasOffsets: (key) => offsets.has(key),
+    }),
     settings: new RuntimeConfig({
       fs,
       logger,

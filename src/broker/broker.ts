@@ -23,6 +23,7 @@ import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
+import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
 import { TopicSpread } from './register/topic-spread.ts';
@@ -178,10 +179,11 @@ export class Broker {
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
         random.int(0x10000),
       );
-      const send = new SendMessageProcessor(context, uniqueIds);
+      const send = new SendMessageProcessor(context, uniqueIds, server.heldInput);
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       send.register(server);
+      new ReplyMessageProcessor(context, send).register(server);
       pull.register(server);
       // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {
@@ -189,7 +191,11 @@ export class Broker {
         send.endTurn();
         store.endTurn();
       });
-      server.holdWhile(() => store.pressed);
+      server.holdWhile(
+        () => store.pressed,
+        () =>
+          context.config.brokerFastFailureEnable ? context.config.waitTimeMillsInSendQueue : Number.POSITIVE_INFINITY,
+      );
       store.onProgress(() => server.ease());
 
       const broker = new Broker(context, port, server, client, hold, registration, spread);
@@ -230,12 +236,28 @@ export class Broker {
   }
 
   #startServices(): void {
-    const { clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
+    const {
+      broadcasts,
+      clock,
+      coldData,
+      config,
+      consumers,
+      producers,
+      schedule,
+      slowConsumers,
+      stats,
+      offsets,
+      topics,
+      groups,
+    } = this.context;
     consumers.start();
     producers.start();
     stats.start();
+    this.context.traffic.start();
     schedule.start();
     coldData.start();
+    broadcasts.start();
+    slowConsumers.start();
     this.#hold.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
@@ -251,8 +273,11 @@ export class Broker {
     this.#spread.stop();
     this.#hold.stop();
     this.context.coldData.stop();
+    this.context.broadcasts.stop();
+    this.context.slowConsumers.stop();
     this.context.schedule.stop();
     this.context.stats.stop();
+    this.context.traffic.stop();
     this.context.consumers.stop();
     this.context.producers.stop();
   }

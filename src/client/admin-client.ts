@@ -249,15 +249,20 @@ export class AdminClient {
     return undefined;
   }
 
-  /** Puts a group to the offset of a time (-1: the end) in every queue of a topic; answers the new offsets. @throws as `topicQueues` */
+  /**
+   * Puts a group to the offset of a time (-1: the end) in every queue of a topic; answers the new offsets. With `dryRun` a Gantry broker
+   * only says what they would be. @throws as `topicQueues`
+   */
   async resetOffset(
     group: string,
     topic: string,
     timestamp: number,
     force = true,
+    dryRun = false,
   ): Promise<Array<[MessageQueue, number]>> {
     const offsets: Array<[MessageQueue, number]> = [];
-    const header = { topic, group, timestamp, isForce: force, queueId: -1 };
+    const wish = { topic, group, timestamp, isForce: force, queueId: -1 };
+    const header = dryRun ? { ...wish, gantryDryRun: true } : wish;
     for (const address of await this.#masters(topic)) {
       const what = `the reset of ${group}`;
       const response = await this.#broker(what, address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header);

@@ -79,6 +79,8 @@ export class SocketChannel implements Channel, HubMember {
   /** The pool's buffer that the backlog lies in, if it is one. */
   #backlogSlab: Buffer | undefined;
   #inputQueued = false;
+  /** Ms that what the socket holds has waited for an owner who is pressed still; 0 once its next bytes are read. */
+  #waitedMs = 0;
   /** A handler wants what comes behind its request to wait. */
   #held = false;
   /** Frames that may still be handled in the hub's turn of this number. */
@@ -166,16 +168,30 @@ export class SocketChannel implements Channel, HubMember {
       return false;
     }
     if (this.#preamble !== undefined) return this.#firstInput(buffer, length);
-    this.#consume(buffer, 0, length);
+    if (this.#waitedMs === 0) this.#consume(buffer, 0, length);
+    else this.#consumeLate(buffer, length);
     if (length >= CHUNK_BYTES) this.#queueInput();
     if (this.#inputQueued || this.#stopped) this.#reading = false;
     return this.#reading;
+  }
+
+  /** As `#consume`, for the first bytes after a hold that ended in vain. */
+  #consumeLate(buffer: Buffer, length: number): void {
+    this.#hub.heldMs = this.#waitedMs;
+    this.#waitedMs = 0;
+    try {
+      this.#consume(buffer, 0, length);
+    } finally {
+      this.#hub.heldMs = 0;
+    }
   }
 
   /** The share of a new turn: first what was left of the last chunk, then the socket again. */
   continueInput(): void {
     this.#inputQueued = false;
     if (!this.#open || this.#deaf || this.#stopped) return;
+    // What the socket holds has waited as long as the backlog.
+    this.#waitedMs = this.#hub.heldMs;
     this.#beginTurn();
     if (this.#backlog !== undefined) {
       // What is handled here wants the end of a turn, too.

@@ -79,12 +79,20 @@ export class ConnectionHub {
 
   /** Says that the owner cannot keep up: then those who had their share of a turn wait for `ease` instead of the next one. */
   pressed: () => boolean = () => false;
+  /** Ms after which they go on all the same, once; at most a second. */
+  holdLimitMs: () => number = () => HOLD_MS;
+  /** While input is handled that waited for an owner who is still pressed: for how many ms it did; 0 for all other input. */
+  heldMs = 0;
+  /** Connections whose input waited with it. */
+  heldConnections = 0;
 
   readonly #turnEnds: Array<() => void> = [];
   #output: HubMember[] = [];
   #input: HubMember[] = [];
   #holdTimer: Timer | undefined;
   #holdOver = false;
+  /** Monotonic time at which the hold began; 0: there is none. */
+  #holdSince = 0;
   #lastSender: HubMember | undefined;
   #sharedUntil = 0;
   #scheduled = false;
@@ -163,18 +171,28 @@ export class ConnectionHub {
 
   /** Whether those who had their share wait on. A hold ends after a while: an owner that stalls says so itself. */
   #holds(): boolean {
-    if (!this.pressed() || this.#holdOver) {
+    const pressed = this.pressed();
+    if (!pressed || this.#holdOver) {
+      if (pressed) this.#noteHold();
+      this.#holdSince = 0;
       this.#holdTimer?.cancel();
       this.#holdTimer = undefined;
       this.#holdOver = false;
       return false;
     }
-    this.#holdTimer ??= this.clock.after(HOLD_MS, () => {
+    if (this.#holdSince === 0) this.#holdSince = this.clock.monotonic();
+    this.#holdTimer ??= this.clock.after(Math.min(HOLD_MS, this.holdLimitMs()), () => {
       this.#holdTimer = undefined;
       this.#holdOver = true;
       this.wake();
     });
     return true;
+  }
+
+  /** For who looks at the input of this turn: it has waited, and what it waited for is still so. */
+  #noteHold(): void {
+    this.heldMs = Math.max(1, Math.round(this.clock.monotonic() - this.#holdSince));
+    this.heldConnections = this.#input.length;
   }
 
   /** One line about a peer that sent what it should not; many in a row are counted instead. */
@@ -196,6 +214,7 @@ export class ConnectionHub {
       this.#input = [];
       for (const member of input) member.continueInput();
     } finally {
+      this.heldMs = 0;
       this.#ending = false;
       if (this.#scheduled || this.#output.length > 0) {
         this.#scheduled = true;

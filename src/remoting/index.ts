@@ -24,7 +24,7 @@ export { unescapeInto, unescapeText } from './json-unescape.ts';
 export { toJson, toJsonBytes } from './json-writer.ts';
 export { KeptBody } from './kept-body.ts';
 export { RemotingClient, type RemotingClientOptions } from './remoting-client.ts';
-export { RemotingServer, type RemotingServerOptions } from './server.ts';
+export { type HeldInput, RemotingServer, type RemotingServerOptions } from './server.ts';
 export { SlabPool } from './slab-pool.ts';
 export type {
   Channel,

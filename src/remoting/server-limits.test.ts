@@ -276,6 +276,47 @@ for (const reading of ['onread', 'data'] as const) {
         await other.close();
       }));
 
+    it('says how long input waited for an owner who is pressed still, and of no other input', () =>
+      withServer({}, reading, async ({ server, port, clock }) => {
+        let pressed = false;
+        const waits: number[] = [];
+        server.register(CODE, () => {
+          waits.push(server.heldInput.heldMs);
+        });
+        server.holdWhile(
+          () => pressed,
+          () => 200,
+        );
+        const peer = await RawPeer.open(port);
+        const send = (frames: number): void => {
+          peer.write(Buffer.concat(Array(frames).fill(requestFrame(CODE, 0, null, Buffer.alloc(50_000), true))));
+        };
+        pressed = true;
+        send(10);
+        await until(() => {
+          clock.advance(100);
+          return waits.length >= 10;
+        });
+        assert.ok(
+          waits.some((ms) => ms >= 200),
+          `waited ${waits.join(' ')} ms`,
+        );
+        pressed = false;
+        waits.length = 0;
+        send(10);
+        await until(() => waits.length === 10);
+        assert.deepEqual(new Set(waits), new Set([0]));
+        pressed = true;
+        waits.length = 0;
+        send(10);
+        await until(() => waits.length > 0);
+        pressed = false;
+        server.ease();
+        await until(() => waits.length === 10);
+        assert.deepEqual(new Set(waits), new Set([0]), 'what it waited for is over');
+        await peer.close();
+      }));
+
     it('stops reading from a peer that does not take its answers, until it does', () =>
       withServer({ unsentLimit: 500_000 }, reading, async ({ server, port }) => {
         const requests = 400;

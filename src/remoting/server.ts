@@ -22,6 +22,14 @@ export interface RemotingServerOptions {
   limits?: Partial<ConnectionLimits>;
 }
 
+/** Input that waited for the owner. */
+export interface HeldInput {
+  /** Ms that the request in hand waited; 0 if it did not, or the owner is pressed no longer. */
+  readonly heldMs: number;
+  /** Connections that waited with it. */
+  readonly heldConnections: number;
+}
+
 /** How long `close` waits for peers to end their side. */
 const LINGER_MS = 1_000;
 
@@ -86,10 +94,17 @@ export class RemotingServer {
 
   /**
    * Asks `pressed` at the end of a turn whether the owner keeps up. While it does not, a connection that has sent more than its share
-   * of the turn waits, until `ease` is called or another turn finds the pressure gone; all others go on.
+   * of the turn waits, until `ease` is called or another turn finds the pressure gone; all others go on. After `limitMs` (at most a
+   * second, which is the default) it goes on under pressure, too.
    */
-  holdWhile(pressed: () => boolean): void {
+  holdWhile(pressed: () => boolean, limitMs?: () => number): void {
     this.#hub.pressed = pressed;
+    if (limitMs !== undefined) this.#hub.holdLimitMs = limitMs;
+  }
+
+  /** For how long the request in hand waited so in vain, and with how many connections. */
+  get heldInput(): HeldInput {
+    return this.#hub;
   }
 
   /** The pressure may have gone. */

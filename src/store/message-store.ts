@@ -302,6 +302,17 @@ export class MessageStore {
     return this.unwritableReason === undefined;
   }
 
+  /** What presses it, measured, in words for whoever is refused for it. */
+  get pressedBy(): string {
+    const { wrote, committed } = this.#log;
+    const unwritten = wrote - committed;
+    if (unwritten > PRESSED_UNCOMMITTED_BYTES) {
+      return `${unwritten} bytes wait to be written to the log, the limit is ${PRESSED_UNCOMMITTED_BYTES}`;
+    }
+    const behind = wrote - this.#dispatcher.dispatched;
+    return `the queues are ${behind} bytes behind the log, the limit is ${PRESSED_HELD_BYTES}`;
+  }
+
   /** Calls `fn` whenever the store may have ceased to be pressed; one listener a store. */
   onProgress(fn: () => void): void {
     this.#progressed = fn;

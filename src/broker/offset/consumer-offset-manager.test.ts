@@ -46,6 +46,21 @@ test('a commit of the same offset is no change; a changed table is saved once', 
   assert.equal(again.query('G', 'T', 0), 6);
 });
 
+test('the offsets of a broadcasting group are kept under its own name, as RocketMQ writes them, and list no group', () => {
+  const { offsets, fs } = manager();
+  offsets.commit('c', 'G@broadcast', 'T', 0, 5);
+  offsets.commit('c', 'G', 'T', 0, 7);
+  offsets.persistIfChanged();
+  const text = Buffer.from(readWhole(fs, '/config/consumerOffset.json')!).toString();
+  assert.match(text, /"T@G@broadcast":\{\s*0:5\s*\}/);
+  assert.doesNotMatch(text, /"G@broadcast":/);
+  const again = manager(fs).offsets;
+  again.load();
+  assert.equal(again.query('G@broadcast', 'T', 0), 5);
+  assert.equal(again.query('G', 'T', 0), 7);
+  assert.deepEqual(again.groupsOf('T'), ['G']);
+});
+
 test('the data version moves on with every 500 commits', () => {
   const { offsets } = manager();
   for (let i = 0; i < 1499; i++) offsets.commit('c', 'G', 'T', 0, i);

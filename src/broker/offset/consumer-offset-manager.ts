@@ -16,6 +16,7 @@ import { type ConfigEnvironment, ConfigManager, type ConfigSource } from '../con
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readInteger, readIntegerMap, readObject } from '../json-fields.ts';
 import { indent, type PrettyValue, prettyEntry } from '../pretty-json.ts';
+import type { TrafficCount } from '../traffic-stats.ts';
 
 /** The offsets of one group on one topic, by queue id. A caller may keep it; `removed` says that it counts no longer. */
 export class GroupOffsets {
@@ -28,6 +29,8 @@ export class GroupOffsets {
   /** Pending resets; undefined while there is none. */
   resets: Map<number, number> | undefined;
   removed = false;
+  /** What the group has pulled; undefined until it has. */
+  got: TrafficCount | undefined;
 
   constructor(topic: string, group: string) {
     this.topic = topic;
@@ -112,9 +115,17 @@ export class ConsumerOffsetManager extends ConfigManager {
     }
   }
 
-  /** Notes how far a group has pulled. */
-  commitPull(group: string, topic: string, queueId: number, offset: number): void {
-    this.of(group, topic).pulled.set(queueId, offset);
+  /** Notes how far a group has pulled; the entry that says so. */
+  commitPull(group: string, topic: string, queueId: number, offset: number): GroupOffsets {
+    const offsets = this.of(group, topic);
+    offsets.pulled.set(queueId, offset);
+    return offsets;
+  }
+
+  /** Whether anything is known of a key of the file. */
+  has(key: string): boolean {
+    const at = key.indexOf('@');
+    return this.find(key.slice(at + 1), key.slice(0, at)) !== undefined;
   }
 
   /** The pending reset if there is one, else the committed offset, else -1. */
@@ -171,7 +182,7 @@ export class ConsumerOffsetManager extends ConfigManager {
     const groups: string[] = [];
     for (const [group, topics] of this.#byGroup) {
       const offsets = topics.get(topic);
-      if (offsets !== undefined && offsets.committed.size > 0) groups.push(group);
+      if (offsets !== undefined && offsets.committed.size > 0 && !isBroadcast(group)) groups.push(group);
     }
     return groups;
   }
@@ -276,7 +287,7 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   *#groupTopics(): Generator<[string, PrettyValue]> {
     for (const group of this.#byGroup.keys()) {
-      if (this.#isLight(group)) continue;
+      if (this.#isLight(group) || isBroadcast(group)) continue;
       const topics = this.topicsOf(group);
       if (topics.length > 0) yield [group, topics];
     }
@@ -299,6 +310,11 @@ export class ConsumerOffsetManager extends ConfigManager {
         yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
     }
   }
+}
+
+/** The lowest offsets of a broadcasting group's clients stand under a name that is no group's. */
+export function isBroadcast(group: string): boolean {
+  return group.endsWith('@broadcast');
 }
 
 /** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */

@@ -137,23 +137,44 @@ function getRunningInfo(context: BrokerContext, request: Request): void {
   answerLater(request, (responder) => passOn(client, question, responder));
 }
 
+/** A message by either kind of id. RocketMQ: takes a broker's offset id alone, and a producer's id for one. */
+async function messageWithId(context: BrokerContext, topic: string, msgId: string): Promise<Uint8Array | undefined> {
+  const { store } = context;
+  const offset = offsetIn(msgId);
+  const record = offset === undefined ? undefined : await store.recordAt(offset);
+  if (record !== undefined) return record;
+  const found = await store.queryMessage(topic, msgId, 1, 0, Number.MAX_SAFE_INTEGER, 'U');
+  return found.records[0];
+}
+
+/** The place that an offset id names; undefined if it is none. */
+function offsetIn(msgId: string): number | undefined {
+  try {
+    return decodeOffsetMessageId(msgId).offset;
+  } catch (error) {
+    if (error instanceof GantryError) return undefined;
+    throw error;
+  }
+}
+
 /** The client is to consume one message now; the message goes along as the body. */
 function consumeDirectly(context: BrokerContext, request: Request): void {
   const { header } = request;
   const group = header.required('consumerGroup');
   const client = clientOf(context, request, group);
   if (client === undefined) return;
-  const { offset } = decodeOffsetMessageId(header.required('msgId'));
+  const msgId = header.required('msgId');
+  const topic = header.get('topic') ?? '';
   const ext: ExtFields = {
     ...header.toObject(),
     brokerName: context.config.brokerName,
-    topicSysFlag: context.topics.select(header.get('topic') ?? '')?.topicSysFlag,
+    topicSysFlag: context.topics.select(topic)?.topicSysFlag,
     groupSysFlag: context.groups.find(group)?.groupSysFlag,
   };
   answerLater(request, async (responder) => {
-    const record = await context.store.recordAt(offset);
+    const record = await messageWithId(context, topic, msgId);
     if (record === undefined) {
-      responder.respond(ResponseCode.SYSTEM_ERROR, `can not find message by the offset, ${offset}`);
+      responder.respond(ResponseCode.SYSTEM_ERROR, `can not find message by the id, ${msgId}`);
       return;
     }
     await passOn(client, { code: RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, body: record, group }, responder);

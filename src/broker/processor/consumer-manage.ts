@@ -5,6 +5,7 @@ import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remo
 import { GetMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { selectLater } from '../store-reads.ts';
+import { lightQueueOf } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
 export function registerConsumerManage(registry: HandlerRegistry, context: BrokerContext): void {
@@ -112,15 +113,12 @@ function answerYoungQueue(
 
 function searchOffset(context: BrokerContext, request: Request): void {
   const { header } = request;
-  const topic = header.required('topic');
+  const parent = header.required('topic');
+  const lite = header.get('liteTopic') ?? '';
+  const topic = lite.trim() === '' ? parent : lightQueueOf(parent, lite);
   const queueId = header.int('queueId');
   const timestamp = header.long('timestamp');
   const boundary = header.get('boundaryType')?.toUpperCase() === 'UPPER' ? 'UPPER' : 'LOWER';
-  // A light queue has no messages here.
-  if ((header.get('liteTopic') ?? '').trim() !== '') {
-    request.respond(ResponseCode.SUCCESS, null, { offset: 0 });
-    return;
-  }
   answerLater(request, async (responder) => {
     const offset = await context.store.offsetInQueueByTime(topic, queueId, timestamp, boundary);
     responder.respond(ResponseCode.SUCCESS, null, { offset });

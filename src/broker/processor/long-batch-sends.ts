@@ -66,6 +66,9 @@ export class LongBatchSends {
     if (result.status === PutMessageStatus.PUT_OK) {
       stats.putMessages += result.messageCount;
       stats.putBytes += result.wroteBytes;
+      topic.puts.messages += result.messageCount;
+      topic.puts.bytes += result.wroteBytes;
+      topic.puts.requests++;
     } else stats.putFailed++;
     if (responder === undefined) return;
     const answer = (status: PutMessageStatus, reason: string): void => {

@@ -1,13 +1,11 @@
-// Offsets as administrators move them: reset by time or to a number, copy to another group, compare. RocketMQ: AdminBrokerProcessor.
+// Offsets as administrators and replicas see them: all of them, copied to another group, compared. RocketMQ: AdminBrokerProcessor.
 
-import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
+import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
-import { messageQueue } from './message-queues.ts';
-import { answerLater, type HandlerRegistry } from './registry.ts';
+import { isBroadcast } from '../offset/consumer-offset-manager.ts';
+import type { HandlerRegistry } from './registry.ts';
 
 export function registerOffsetAdmin(registry: HandlerRegistry, context: BrokerContext): void {
-  registry.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, (request) => resetOffset(context, request));
   registry.register(RequestCode.CLONE_GROUP_OFFSET, (request) => cloneGroupOffset(context, request));
   registry.register(RequestCode.QUERY_CORRECTION_OFFSET, (request) => queryCorrectionOffset(context, request));
   registry.register(RequestCode.GET_ALL_CONSUMER_OFFSET, (request) => {
@@ -28,76 +26,13 @@ function allOffsets(context: BrokerContext): object {
   for (const offsets of context.offsets.entries()) {
     if (offsets.committed.size > 0) {
       offsetTable.set(offsets.key, offsets.committed);
-      groupTopicMap.set(offsets.group, [...(groupTopicMap.get(offsets.group) ?? []), offsets.topic]);
+      if (!isBroadcast(offsets.group)) {
+        groupTopicMap.set(offsets.group, [...(groupTopicMap.get(offsets.group) ?? []), offsets.topic]);
+      }
     }
     if (offsets.pulled.size > 0) pullOffsetTable.set(offsets.key, offsets.pulled);
   }
   return { dataVersion: context.offsets.dataVersion.fields(), groupTopicMap, offsetTable, pullOffsetTable };
-}
-
-/** Where each queue is to go: all read queues by time, or one by time or to a number. A text says why it cannot be. */
-async function resetTargets(
-  context: BrokerContext,
-  wish: { topic: string; queueId: number; timestamp: number; offset: number; queues: number },
-): Promise<Map<number, number> | string> {
-  const { store } = context;
-  const { topic, queueId, timestamp, offset } = wish;
-  const byTime = (queue: number): Promise<number> | number =>
-    timestamp < 0 ? store.maxOffsetInQueue(topic, queue) : store.offsetInQueueByTime(topic, queue, timestamp, 'LOWER');
-  const targets = new Map<number, number>();
-  if (queueId < 0) {
-    for (let queue = 0; queue < wish.queues; queue++) targets.set(queue, await byTime(queue));
-    return targets;
-  }
-  if (offset === -1) {
-    targets.set(queueId, await byTime(queueId));
-    return targets;
-  }
-  const min = store.minOffsetInQueue(topic, queueId);
-  const max = store.maxOffsetInQueue(topic, queueId);
-  if (offset < min || offset > max + 1) {
-    return `Target offset ${offset} not in consume queue range [${min}-${max}]`;
-  }
-  // RocketMQ: takes max + 1 too, which the next pull finds outside the queue.
-  targets.set(queueId, Math.min(offset, max));
-  return targets;
-}
-
-/** The reset waits for the next pull of each queue: no client needs to be connected, and no later commit undoes it. */
-function resetOffset(context: BrokerContext, request: Request): void {
-  const { header } = request;
-  const topic = header.required('topic');
-  const group = header.required('group');
-  const config = context.topics.select(topic);
-  if (config === undefined) {
-    request.respond(ResponseCode.TOPIC_NOT_EXIST, `Topic ${topic} does not exist`);
-    return;
-  }
-  if (!context.groups.has(group)) {
-    request.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `Group ${group} does not exist`);
-    return;
-  }
-  const wish = {
-    topic,
-    queueId: header.intOr('queueId', -1),
-    timestamp: header.longOr('timestamp', -1),
-    offset: header.longOr('offset', -1),
-    queues: config.readQueueNums,
-  };
-  answerLater(request, async (responder) => {
-    const targets = await resetTargets(context, wish);
-    if (typeof targets === 'string' || targets.size === 0) {
-      responder.respond(ResponseCode.SYSTEM_ERROR, typeof targets === 'string' ? targets : 'No queues to reset.');
-      return;
-    }
-    const offsetTable = new Map<MessageQueue, number>();
-    for (const [queueId, offset] of targets) {
-      context.offsets.assignReset(group, topic, queueId, offset);
-      offsetTable.set(messageQueue(topic, context.config.brokerName, queueId), offset);
-    }
-    context.logger.info(`offsets of group ${group} on topic ${topic} are reset`, { queues: toJson(targets) });
-    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ offsetTable }));
-  });
 }
 
 function cloneGroupOffset(context: BrokerContext, request: Request): void {

@@ -354,6 +354,29 @@ test('one message is handed to a client to consume it', async () => {
   assert.ok(asked!.bytes > 91);
 });
 
+test('a message is handed over by either kind of id, and one that is not there is no error of another kind', async () => {
+  const broker = await open();
+  await fill(broker, 'T', 1);
+  const uniqKey = 'AC1100010001755A8FB46AA31A340000';
+  await broker.put(messageWith({ body: Buffer.from('wanted'), properties: new Map([['UNIQ_KEY', uniqKey]]) }));
+  await setImmediate();
+  const channel = new FakeChannel();
+  await broker.ask(RequestCode.HEART_BEAT, {}, heartbeat('G', 'T'), channel);
+  let handed = '';
+  channel.answer = (_code, _ext, body) => {
+    handed = Buffer.from(body!).toString('latin1');
+    return Promise.resolve({ code: 0, remark: undefined, ext: {}, body: Buffer.from('{}'), version: 1 });
+  };
+  const direct = (msgId: string): Promise<Answer> =>
+    broker.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, { consumerGroup: 'G', clientId: 'c', msgId, topic: 'T' });
+  assert.equal((await direct(uniqKey)).code, 0);
+  assert.ok(handed.includes('wanted'));
+  for (const msgId of ['x', `7F00000100002A9F${'0'.repeat(12)}FFFF`, `7F00000100002A9F${'F'.repeat(16)}`]) {
+    const none = await direct(msgId);
+    assert.deepEqual([none.code, none.remark], [1, `can not find message by the id, ${msgId}`]);
+  }
+});
+
 test('the units of a queue', async () => {
   const broker = await open();
   await fill(broker, 'T', 3);

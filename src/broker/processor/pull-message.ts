@@ -13,8 +13,12 @@ import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFi
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
+import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
+import { selectLater } from '../store-reads.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
 import { isReadable } from '../topic/topic-config.ts';
+import { lightQueueOf } from '../topic/topic-names.ts';
+import { Forbidden, PullChecks, type PullRefusal } from './pull-checks.ts';
 import type { HandlerRegistry } from './registry.ts';
 
 /** RocketMQ: PullSysFlag. */
@@ -22,12 +26,12 @@ const COMMIT_OFFSET = 1;
 const SUSPEND = 2;
 const SUBSCRIPTION = 4;
 
-/** RocketMQ: ForbiddenType. */
-const Forbidden = { BROKER: 1, GROUP: 2, TOPIC: 3, BROADCASTING: 4, SUBSCRIPTION: 5 } as const;
-
 /** A pull takes at most this many bytes, whatever it asks for. */
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
 const SPARE_RESULTS = 64;
+const MASTER_ID = 0;
+/** RocketMQ: RequestSource. */
+const PROXY_FOR_BROADCAST = 1;
 
 /** More than the header of an answer takes, and the room that its writer looks for on the way. */
 const HEADER_ROOM = 1024;
@@ -41,6 +45,7 @@ const TOPIC_SYS_FLAG = Buffer.from('"topicSysFlag":"');
 
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
+  readonly #checks: PullChecks;
   readonly #hold: PullRequestHold;
   #result = new GetResult();
   /** Results of pulls that had to wait for the disk, to be used again. */
@@ -50,6 +55,7 @@ export class PullMessageProcessor {
 
   constructor(context: BrokerContext, hold: PullRequestHold) {
     this.#context = context;
+    this.#checks = new PullChecks(context);
     this.#hold = hold;
   }
 
@@ -61,6 +67,7 @@ export class PullMessageProcessor {
   #handle(request: Request): void {
     const { header } = request;
     const { config, groups, topics } = this.#context;
+    const checks = this.#checks;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
     const queueId = header.int('queueId');
@@ -74,43 +81,8 @@ export class PullMessageProcessor {
       request.respond(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
     };
 
-    if (!isReadable(config.brokerPermission)) {
-      return refuse(
-        ResponseCode.NO_PERMISSION,
-        `the broker[${config.brokerIP1}] pulling message is forbidden`,
-        Forbidden.BROKER,
-      );
-    }
-    if (request.code === RequestCode.LITE_PULL_MESSAGE && !config.litePullMessageEnable) {
-      return refuse(
-        ResponseCode.NO_PERMISSION,
-        `the broker[${config.brokerIP1}] for lite pull consumer is forbidden`,
-        Forbidden.BROKER,
-      );
-    }
-    const groupConfig = groups.findOrCreate(group);
-    if (groupConfig === undefined) {
-      return refuse(
-        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-        `subscription group [${group}] does not exist (autoCreateSubscriptionGroup is false; create it with mqadmin updateSubGroup)`,
-      );
-    }
-    if (!groupConfig.consumeEnable) {
-      return refuse(ResponseCode.NO_PERMISSION, `subscription group no permission, ${group}`, Forbidden.GROUP);
-    }
-    const topicConfig = topics.select(topic);
-    if (topicConfig === undefined) {
-      return refuse(ResponseCode.TOPIC_NOT_EXIST, `topic[${topic}] not exist, apply first please!`);
-    }
-    if (!isReadable(topicConfig.perm)) {
-      return refuse(ResponseCode.NO_PERMISSION, `the topic[${topic}] pulling message is forbidden`, Forbidden.TOPIC);
-    }
-    if (queueId < 0 || queueId >= topicConfig.readQueueNums) {
-      return refuse(
-        ResponseCode.INVALID_PARAMETER,
-        `queueId[${queueId}] is illegal, topic:[${topic}] topicConfig.readQueueNums:[${topicConfig.readQueueNums}] consumer:[${request.channel.remoteAddress}]`,
-      );
-    }
+    const refusal = checks.refusalOf(request.code, group, topic, queueId, request.channel.remoteAddress);
+    if (refusal !== undefined) return refuse(refusal.code, refusal.remark, refusal.forbiddenType);
 
     let filter: TagFilter;
     if ((sysFlag & SUBSCRIPTION) !== 0) {
@@ -118,7 +90,7 @@ export class PullMessageProcessor {
       if (found === undefined) return;
       filter = found;
     } else {
-      const found = this.#groupFilter(group, topic, subVersion, groupConfig.consumeBroadcastEnable, refuse);
+      const found = this.#groupFilter(group, topic, subVersion, checks.group.consumeBroadcastEnable, refuse);
       if (found === undefined) return;
       filter = found;
     }
@@ -135,13 +107,36 @@ export class PullMessageProcessor {
       maxMessages,
       maxBytes,
       filter,
+      ofGroup: (sysFlag & SUBSCRIPTION) === 0,
       commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
       deadline: canSuspend && !request.oneway ? now + waitMs : 0,
-      topicSysFlag: topicConfig.topicSysFlag,
-      groupSysFlag: groupConfig.groupSysFlag,
+      topicSysFlag: checks.topic.topicSysFlag,
+      groupSysFlag: checks.group.groupSysFlag,
+      topicsVersion: topics.version,
+      groupsVersion: groups.version,
+      brokerId: checks.group.brokerId,
+      slowBrokerId: checks.group.whichBrokerWhenConsumeSlowly,
+      askedTopic: topic,
+      broadcaster: undefined,
+      fromProxy: false,
     });
+    if (config.enableBroadcastOffsetStore) this.#noteBroadcaster(request, pull.wants);
+    const lightQueue = header.get('liteTopic');
+    if (lightQueue !== undefined && lightQueue.trim() !== '') pull.wants.topic = lightQueueOf(topic, lightQueue);
     request.takeOver();
     pull.run(true);
+  }
+
+  /** Who it is that pulls, if it is a client of a broadcasting group: itself, or behind a proxy. RocketMQ: isBroadcast. */
+  #noteBroadcaster(request: Request, wants: PullWants): void {
+    wants.fromProxy = request.header.intOr('requestSource', -1) === PROXY_FOR_BROADCAST;
+    if (wants.fromProxy) {
+      wants.broadcaster = request.header.get('proxyFrowardClientId');
+      return;
+    }
+    const info = this.#context.consumers.find(wants.group);
+    if (info === undefined || !info.isBroadcasting || info.behaviour.consumeType !== 'CONSUME_PASSIVELY') return;
+    wants.broadcaster = info.channels.get(request.channel)?.clientId;
   }
 
   #sentFilter(
@@ -199,11 +194,8 @@ export class PullMessageProcessor {
       return undefined;
     }
     if (groups.isForbidden(group, topic, FORBIDDEN_READ)) {
-      refuse(
-        ResponseCode.NO_PERMISSION,
-        `the consumer group[${group}] is forbidden for topic[${topic}]`,
-        Forbidden.SUBSCRIPTION,
-      );
+      const refusal = forbiddenTopic(group, topic);
+      refuse(refusal.code, refusal.remark, refusal.forbiddenType);
       return undefined;
     }
     const subscription = info.subscriptions.get(topic);
@@ -221,10 +213,67 @@ export class PullMessageProcessor {
     return subscription.filter;
   }
 
+  /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too. */
+  resume(pull: Pull): void {
+    const { wants } = pull;
+    const { config, groups, topics } = this.#context;
+    const isAsBefore =
+      wants.topicsVersion === topics.version &&
+      wants.groupsVersion === groups.version &&
+      isReadable(config.brokerPermission);
+    const refusal = isAsBefore ? undefined : this.#refusalNow(pull);
+    if (refusal === undefined) this.step(pull, false);
+    else pull.refuse(refusal);
+  }
+
+  #refusalNow({ wants, requestCode, channel }: Pull): PullRefusal | undefined {
+    const { group, askedTopic, queueId } = wants;
+    const refusal = this.#checks.refusalOf(requestCode, group, askedTopic, queueId, channel.remoteAddress);
+    if (
+      refusal !== undefined ||
+      !wants.ofGroup ||
+      !this.#context.groups.isForbidden(group, askedTopic, FORBIDDEN_READ)
+    ) {
+      return refusal;
+    }
+    return forbiddenTopic(group, askedTopic);
+  }
+
+  /** Sets a result that sends the client elsewhere in the queue. */
+  #moveTo(pull: Pull, result: GetResult, offset: number): void {
+    const { topic, queueId } = pull.wants;
+    result.status = GetMessageStatus.OFFSET_RESET;
+    result.nextBeginOffset = offset as GetResult['nextBeginOffset'];
+    result.minOffset = this.#context.store.minOffsetInQueue(topic, queueId);
+    result.maxOffset = this.#context.store.maxOffsetInQueue(topic, queueId);
+    result.count = 0;
+    result.totalBytes = 0;
+    result.suggestPullingFromSlave = false;
+  }
+
+  /** Where a broadcasting client is to begin; -1: where it asks for. Undefined: the queue is looked at first, and the pull comes again. */
+  #initialOffset(pull: Pull): number | undefined {
+    const { wants } = pull;
+    const { store, broadcasts } = this.#context;
+    if (wants.broadcaster === undefined) return -1;
+    const { askedTopic, group, queueId, broadcaster, offset, fromProxy } = wants;
+    const initial = broadcasts.initial(askedTopic, group, queueId, broadcaster, offset, fromProxy);
+    if (initial !== InitialOffset.OF_QUEUE) return initial;
+    if (pull.youngQueue !== undefined) return pull.youngQueue ? 0 : store.maxOffsetInQueue(askedTopic, queueId);
+    selectLater(store, askedTopic, queueId, 0, 1, 1).then(
+      (first) => {
+        pull.youngQueue = first.status === GetMessageStatus.FOUND && !first.suggestPullingFromSlave;
+        this.step(pull, true);
+      },
+      (error: Error) => pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`),
+    );
+    return undefined;
+  }
+
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { store, offsets, stats, coldData } = this.#context;
+    const { config, store, offsets, stats, traffic, coldData } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -234,28 +283,30 @@ export class PullMessageProcessor {
       pull.forget();
       return;
     }
-    const reset = offsets.takeReset(wants.group, wants.topic, wants.queueId);
-    if (reset >= 0) {
-      result.status = GetMessageStatus.OFFSET_RESET;
-      result.nextBeginOffset = reset as GetResult['nextBeginOffset'];
-      result.minOffset = store.minOffsetInQueue(wants.topic, wants.queueId);
-      result.maxOffset = store.maxOffsetInQueue(wants.topic, wants.queueId);
-      result.count = 0;
-      result.totalBytes = 0;
-    } else if (!store.select(wants, result, again)) {
-      return;
-    } else if (this.#isHeldUp(pull, result)) {
-      return;
-    }
-    if (mayHold && wants.commitOffset >= 0) {
-      offsets.commit(pull.channel.remoteAddress, wants.group, wants.topic, wants.queueId, wants.commitOffset);
+    const reset = offsets.takeReset(wants.group, wants.askedTopic, wants.queueId);
+    const moved = reset >= 0 || wants.broadcaster === undefined ? reset : this.#initialOffset(pull);
+    if (moved === undefined) return;
+    if (moved >= 0) this.#moveTo(pull, result, moved);
+    else if (!store.select(wants, result, again)) return;
+    else if (this.#isHeldUp(pull, result)) return;
+    // RocketMQ: the pull that is told of a reset undoes it by the offset that it brings along, until its client has acted on the answer.
+    if (mayHold && wants.commitOffset >= 0 && reset < 0) {
+      offsets.commit(pull.channel.remoteAddress, wants.group, wants.askedTopic, wants.queueId, wants.commitOffset);
       wants.commitOffset = -1;
     }
+    if (wants.broadcaster !== undefined) this.#noteBroadcastOffset(wants, result);
     if (result.status === GetMessageStatus.FOUND) {
-      offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
+      const entry = offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
+      // Now: the answer may need the result for another pull.
+      const messages = result.count + result.batched;
+      entry.got ??= traffic.gets.of(entry.key);
+      entry.got.messages += messages;
+      entry.got.bytes += result.totalBytes;
+      entry.got.requests++;
+      if (config.disableConsumeIfConsumerReadSlowly) this.#noteBehind(wants, result);
       this.#found(pull, result);
       stats.getFound++;
-      stats.getMessages += result.count + result.batched;
+      stats.getMessages += messages;
       if (result.coldBytes > 0) coldData.add(wants.group, result.coldBytes);
       return;
     }
@@ -265,8 +316,22 @@ export class PullMessageProcessor {
       this.#hold.hold(pull);
       return;
     }
-    offsets.commitPull(wants.group, wants.topic, wants.queueId, result.nextBeginOffset);
+    offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
     pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
+  }
+
+  /** RocketMQ: updateBroadcastPulledOffset. What was asked for is what the client has come to. */
+  #noteBroadcastOffset(wants: PullWants, result: GetResult): void {
+    const isMoved = pullCode(result.status, wants.offset) === ResponseCode.PULL_OFFSET_MOVED;
+    const offset = isMoved ? result.nextBeginOffset : wants.offset;
+    const { askedTopic, group, queueId, fromProxy } = wants;
+    this.#context.broadcasts.update(askedTopic, group, queueId, offset, wants.broadcaster!, fromProxy);
+  }
+
+  #noteBehind(wants: PullWants, result: GetResult): void {
+    const { slowConsumers, store } = this.#context;
+    const bytes = store.watermarks.wrote - result.positions[result.count - 1]!;
+    slowConsumers.note(wants.group, wants.askedTopic, wants.queueId, bytes);
   }
 
   /** Whether a pull of old data is refused, or waits, since its group has read too much of it. RocketMQ: PullMessageProcessor. */
@@ -339,21 +404,39 @@ export class PullMessageProcessor {
     if (result !== this.#result && this.#spareResults.length < SPARE_RESULTS) this.#spareResults.push(result);
   }
 
+  #suggestedBroker(wants: PullWants, result: GetResult): number {
+    if (!this.#context.config.slaveReadEnable) return MASTER_ID;
+    return result.suggestPullingFromSlave ? wants.slowBrokerId : wants.brokerId;
+  }
+
   #fields(pull: Pull, result: GetResult): Record<string, number> {
     return {
       groupSysFlag: pull.wants.groupSysFlag,
       maxOffset: result.maxOffset,
       minOffset: result.minOffset,
       nextBeginOffset: result.nextBeginOffset,
-      suggestWhichBrokerId: 0,
+      suggestWhichBrokerId: this.#suggestedBroker(pull.wants, result),
       topicSysFlag: pull.wants.topicSysFlag,
     };
   }
 }
 
-/** What a pull asks for. */
+/** What a pull asks for; `topic` is the queue's in the store, which may be a light one. */
 interface PullWants extends GetRequest {
   group: string;
+  /** The topic that the request names: permissions and offsets go by it. */
+  askedTopic: string;
+  /** Versions of the tables that it was checked against. */
+  topicsVersion: number;
+  groupsVersion: number;
+  /** It goes by the group's subscription rather than by one of its own. */
+  ofGroup: boolean;
+  /** With `slaveReadEnable`: whom the group is to ask next, and whom when what it reads is no longer in memory. */
+  brokerId: number;
+  slowBrokerId: number;
+  /** Client of a broadcasting group whose offsets are kept; undefined for all others. */
+  broadcaster: string | undefined;
+  fromProxy: boolean;
   /** Offset to commit with the pull, -1 for none. */
   commitOffset: number;
   /** Until when it may wait; 0: not at all. */
@@ -366,6 +449,9 @@ interface PullWants extends GetRequest {
 class Pull implements HeldPull, ColdPull {
   /** It has waited for its group to read less. */
   hasBeenCold = false;
+  /** Whether its queue's first message is recent, once that has been looked up. */
+  youngQueue: boolean | undefined;
+  readonly requestCode: number;
   readonly channel: Channel;
   readonly opaque: number;
   readonly wants: PullWants;
@@ -374,6 +460,7 @@ class Pull implements HeldPull, ColdPull {
 
   constructor(processor: PullMessageProcessor, request: Request, wants: PullWants) {
     this.#processor = processor;
+    this.requestCode = request.code;
     this.channel = request.channel;
     this.opaque = request.opaque;
     this.#oneway = request.oneway;
@@ -404,7 +491,11 @@ class Pull implements HeldPull, ColdPull {
   }
 
   resume(): void {
-    this.run(false);
+    this.#processor.resume(this);
+  }
+
+  refuse({ code, remark, forbiddenType }: PullRefusal): void {
+    this.answer(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
   }
 
   forget(): void {
@@ -422,6 +513,11 @@ class Pull implements HeldPull, ColdPull {
     if (this.#oneway) this.channel.drop(1);
     else this.channel.send(frame, 1, slab);
   }
+}
+
+function forbiddenTopic(group: string, topic: string): PullRefusal {
+  const remark = `the consumer group[${group}] is forbidden for topic[${topic}]`;
+  return { code: ResponseCode.NO_PERMISSION, remark, forbiddenType: Forbidden.SUBSCRIPTION };
 }
 
 /** RocketMQ: composeResponseHeader. */

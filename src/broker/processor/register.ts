@@ -11,6 +11,7 @@ import { registerLock } from './lock.ts';
 import { registerOffsetAdmin } from './offset-admin.ts';
 import { registerQueryMessage } from './query-message.ts';
 import type { HandlerRegistry } from './registry.ts';
+import { registerResetOffset } from './reset-offset.ts';
 import { registerSendBack } from './send-back.ts';
 import { registerStatsAdmin } from './stats-admin.ts';
 import { registerSubscriptionAdmin } from './subscription-admin.ts';
@@ -38,6 +39,7 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerTopicAdmin(registry, context);
   registerSubscriptionAdmin(registry, context);
   registerOffsetAdmin(registry, context);
+  registerResetOffset(registry, context);
   registerStatsAdmin(registry, context);
   registerClientAdmin(registry, context);
   registerBrokerAdmin(registry, context);

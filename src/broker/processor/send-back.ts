@@ -82,6 +82,7 @@ function sendBack(context: BrokerContext, request: Request): void {
       }
       context.stats.putMessages++;
       context.stats.putBytes += result.wroteBytes;
+      context.traffic.sendBacks.of(`${message.topic}@${name}`).messages++;
       responder.respond(ResponseCode.SUCCESS);
     });
   });

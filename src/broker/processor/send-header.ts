@@ -30,6 +30,7 @@ const MAX_DIGITS = 15;
 const PART_DIGITS = 9;
 const PART = 10 ** PART_DIGITS;
 
+const PRODUCER_GROUP = 0;
 const TOPIC = 1;
 const DEFAULT_TOPIC = 2;
 const DEFAULT_TOPIC_QUEUE_NUMS = 3;
@@ -88,6 +89,10 @@ export class SendHeader {
     this.reconsumeTimes = this.#has(RECONSUME_TIMES) ? this.#int(RECONSUME_TIMES) : 0;
     this.batch = this.#isTrue(BATCH);
     this.#readProperties();
+  }
+
+  get producerGroup(): string {
+    return this.#required(PRODUCER_GROUP);
   }
 
   get topic(): string {

@@ -17,7 +17,14 @@ import {
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
-import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import {
+  type Channel,
+  type FrameWriter,
+  type HeldInput,
+  type Request,
+  RequestCode,
+  ResponseCode,
+} from '../../remoting/index.ts';
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { isWriteable } from '../topic/topic-config.ts';
@@ -27,7 +34,7 @@ import type { HandlerRegistry } from './registry.ts';
 import { SendAckPool, type SendAcks } from './send-acks.ts';
 import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
-import { refuse, refuseStatus } from './send-outcome.ts';
+import { isTooLate, refuse, refuseStatus } from './send-outcome.ts';
 import { type SendTopic, SendTopics } from './send-topics.ts';
 import { SlowSends } from './slow-sends.ts';
 
@@ -61,6 +68,7 @@ export class SendMessageProcessor {
   readonly #topics: SendTopics;
   readonly #slow: SlowSends;
   readonly #uniqueIds: UniqueIds;
+  readonly #held: HeldInput;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -88,8 +96,10 @@ export class SendMessageProcessor {
   readonly #turnWaiting = new Map<Channel, SendAcks>();
   #turnEnd = 0;
 
-  constructor(context: BrokerContext, uniqueIds: UniqueIds) {
+  /** `held`: what the server says of requests that waited for the store; without it none did. */
+  constructor(context: BrokerContext, uniqueIds: UniqueIds, held: HeldInput = { heldMs: 0, heldConnections: 0 }) {
     this.#context = context;
+    this.#held = held;
     this.#uniqueIds = uniqueIds;
     this.#topics = new SendTopics(context);
     this.#slow = new SlowSends(context, uniqueIds);
@@ -112,6 +122,7 @@ export class SendMessageProcessor {
   }
 
   #handle(request: Request, v2: boolean): void {
+    if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return;
     const header = this.#header;
     header.read(request.header, v2);
     const topic = this.#topics.find(header);
@@ -167,12 +178,23 @@ export class SendMessageProcessor {
     }
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
+    const { puts } = topic;
+    puts.messages++;
+    puts.bytes += result.wroteBytes;
+    puts.requests++;
     // The record has the bytes now. The answer below still reads the header, before anything else can use the memory.
     if (result.wroteBytes > LONG_BODY_BYTES) request.keepBody().release();
     if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
     if (request.oneway) return;
     request.takeOver();
     this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result, uniqKey);
+  }
+
+  /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused. */
+  topicOf(request: Request, header: SendHeader): SendTopic | undefined {
+    if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return undefined;
+    const topic = this.#topics.find(header);
+    return this.#check(request, header, topic) ? topic : undefined;
   }
 
   /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
@@ -265,6 +287,9 @@ export class SendMessageProcessor {
     }
     this.#context.stats.putMessages += result.messageCount;
     this.#context.stats.putBytes += result.wroteBytes;
+    topic.puts.messages += result.messageCount;
+    topic.puts.bytes += result.wroteBytes;
+    topic.puts.requests++;
     this.#turnEnd = Math.max(this.#turnEnd, result.wroteOffset + result.wroteBytes);
     if (request.oneway) return;
     request.takeOver();

@@ -1,6 +1,6 @@
 // How a send is answered off the fast way: with its place, or refused, in RocketMQ's words and behind them what was measured.
 
-import { type ExtFields, type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
+import { type ExtFields, type HeldInput, type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { ackCode } from './send-acks.ts';
@@ -28,6 +28,22 @@ export function refuse(context: BrokerContext, responder: Responder, code: numbe
 /** What every answer to a send names. */
 function common({ config }: BrokerContext): ExtFields {
   return { MSG_REGION: config.regionId, TRACE_ON: config.traceOn };
+}
+
+/**
+ * Refuses a send that waited longer than it may for a store that still does not keep up; true if it did. RocketMQ: BrokerFastFailure,
+ * which refuses what waited so long even if nothing is in its way any more (B29).
+ */
+export function isTooLate(context: BrokerContext, request: Request, held: HeldInput): boolean {
+  const { config, store, stats } = context;
+  const { waitTimeMillsInSendQueue: limit } = config;
+  if (!config.brokerFastFailureEnable || held.heldMs < limit || !store.pressed) return false;
+  stats.putFailed++;
+  const remark =
+    `[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: ${held.heldMs}ms, ` +
+    `size of queue: ${held.heldConnections} (waitTimeMillsInSendQueue is ${limit} ms; ${store.pressedBy})`;
+  refuse(context, request, ResponseCode.SYSTEM_BUSY, remark);
+  return true;
 }
 
 /** Refuses a send with what the store said of its put. */

@@ -8,6 +8,7 @@ import { type ConsumeQueue, isLightQueue } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
+import { TrafficCount } from '../traffic-stats.ts';
 import type { SendHeader } from './send-header.ts';
 
 /** A topic as sends need it, found by its bytes. */
@@ -24,6 +25,8 @@ export interface SendTopic {
   /** Why no one may send to it by its name alone. */
   readonly fault: { code: number; remark: string } | undefined;
   readonly isRetry: boolean;
+  /** What has been sent to it; one of its own until the topic exists. */
+  puts: TrafficCount;
 }
 
 export class SendTopics {
@@ -61,6 +64,7 @@ export class SendTopics {
       bytes: own,
       fault: nameFault(name),
       isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
+      puts: new TrafficCount(),
     };
     // Every name of a light queue exists.
     const isKept = topic.fault === undefined && !isLightQueue(name) && this.#context.topics.has(name);
@@ -88,6 +92,7 @@ export class SendTopics {
     topic.version = topics.version;
     topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
     topic.queues = config === undefined ? undefined : this.#context.store.queuesOf(topic.name);
+    if (config !== undefined) topic.puts = this.#context.traffic.puts.of(topic.name);
     topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
   }
 

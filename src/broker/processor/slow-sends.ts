@@ -17,6 +17,7 @@ import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
+import { ackCode } from './send-acks.ts';
 import type { SendHeader } from './send-header.ts';
 import { answerPut, refuse, refuseStatus } from './send-outcome.ts';
 import type { SendTopic } from './send-topics.ts';
@@ -62,9 +63,15 @@ export class SlowSends {
     uniqKey: string,
     more: Record<string, string>,
   ): void {
-    const { store, storeHost } = this.#context;
+    const { store, storeHost, traffic } = this.#context;
     const responder = request.defer();
+    const puts = traffic.puts.of(message.topic);
     putInternal(store, message, storeHost, (status, result, reason) => {
+      if (ackCode(status).stored) {
+        puts.messages += Math.max(1, result.messageCount);
+        puts.bytes += result.wroteBytes;
+        puts.requests++;
+      }
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),
         queueId,
@@ -183,7 +190,7 @@ function messageOf(
 function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): void {
   const { properties } = message;
   const lite = properties.get(PropertyName.LITE_TOPIC);
-  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, `%LMQ%$${message.topic}$${lite}`);
+  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
   const wanted = properties.get(PropertyName.PRIORITY) ?? '';
   if (!/^\d{1,9}$/.test(wanted)) return;
   const priority = Number(wanted);

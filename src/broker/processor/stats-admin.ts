@@ -23,10 +23,11 @@ export function registerStatsAdmin(registry: HandlerRegistry, context: BrokerCon
     request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(body));
   });
   registry.register(RequestCode.VIEW_BROKER_STATS_DATA, (request) => {
-    // Statistics by topic and group are not kept; RocketMQ gives this answer for what nobody has counted yet, and tools go on.
-    const { header } = request;
-    const text = `The stats <${header.required('statsName')}> <${header.required('statsKey')}> not exist`;
-    request.respond(ResponseCode.SYSTEM_ERROR, text);
+    const name = request.header.required('statsName');
+    const key = request.header.required('statsKey');
+    const view = context.traffic.view(name, key);
+    if (view === undefined) request.respond(ResponseCode.SYSTEM_ERROR, `The stats <${name}> <${key}> not exist`);
+    else request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(view));
   });
 }
 
@@ -49,7 +50,12 @@ function getTopicStats(context: BrokerContext, request: Request): void {
         minOffset: store.minOffsetInQueue(name, queueId),
       });
     }
-    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ offsetTable, topicPutTps: 0 }));
+    responder.respond(
+      ResponseCode.SUCCESS,
+      null,
+      null,
+      toJsonBytes({ offsetTable, topicPutTps: context.traffic.puts.tps(name) }),
+    );
   });
 }
 
@@ -92,14 +98,16 @@ function getConsumeStats(context: BrokerContext, request: Request): void {
   const topics = topicsAskedFor(context, request, group);
   answerLater(request, async (responder) => {
     const offsetTable = new Map<MessageQueue, OffsetWrapper>();
+    let consumeTps = 0;
     for (const topic of topics) {
+      consumeTps += context.traffic.gets.tps(`${topic}@${group}`);
       const queues = context.topics.select(topic)?.readQueueNums ?? 0;
       for (let queueId = 0; queueId < queues; queueId++) {
         const queue = messageQueue(topic, context.config.brokerName, queueId);
         offsetTable.set(queue, await standOf(context, group, topic, queueId));
       }
     }
-    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ consumeTps: 0, offsetTable }));
+    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ consumeTps, offsetTable }));
   });
 }
 
@@ -123,7 +131,7 @@ function getBrokerConsumeStats(context: BrokerContext, request: Request): void {
           totalDiff += stand.brokerOffset - stand.consumerOffset;
           totalInflightDiff += stand.pullOffset - stand.consumerOffset;
         }
-        ofGroup.push({ consumeTps: 0, offsetTable });
+        ofGroup.push({ consumeTps: context.traffic.gets.tps(`${name}@${group}`), offsetTable });
       }
       consumeStatsList.push({ [group]: ofGroup });
     }

@@ -109,6 +109,15 @@ export class SubscriptionGroupManager extends ConfigManager {
     if (ready.length > 0) this.persist();
   }
 
+  /** Suspends a group; saved soon. False if there is none, or it is suspended already. */
+  disableConsume(group: string): boolean {
+    const old = this.#table.get(group);
+    if (old === undefined || !old.consumeEnable) return false;
+    this.#put({ ...old, consumeEnable: false });
+    this.#saveSoon();
+    return true;
+  }
+
   /** Removes a group; saved on return. False if there was none. @throws GantryError IO or DISK_FULL if saving fails. */
   delete(group: string): boolean {
     this.#forbidden.delete(group);

@@ -154,3 +154,8 @@ export function isSystemPullGroup(group: string): boolean {
 export function isSystemGroup(group: string): boolean {
   return group.startsWith('CID_RMQ_SYS_');
 }
+
+/** The light queue of a lite topic. RocketMQ: LiteUtil#toLmqName. */
+export function lightQueueOf(parentTopic: string, liteTopic: string): string {
+  return `%LMQ%$${parentTopic}$${liteTopic}`;
+}

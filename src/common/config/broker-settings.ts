@@ -147,16 +147,28 @@ export const BROKER_SETTINGS: SettingTable = {
     honoured('startAcceptSendRequestTimeStamp', 'long', 0, 'ms since 1970', 'Refuse sends before this time.', {
       min: 0,
     }),
-    later('brokerFastFailureEnable', 'bool', true, '', 'Whether requests that waited too long are refused.'),
-    later('waitTimeMillsInSendQueue', 'long', 200, 'ms', 'How long a send may wait.'),
-    later('waitTimeMillsInPullQueue', 'long', 5000, 'ms', 'How long a pull may wait.'),
-    later('waitTimeMillsInLitePullQueue', 'long', 5000, 'ms', 'How long a lite pull may wait.'),
-    later('waitTimeMillsInHeartbeatQueue', 'long', 31_000, 'ms', 'How long a heartbeat may wait.'),
+    honoured(
+      'brokerFastFailureEnable',
+      'bool',
+      true,
+      '',
+      'Refuse a send (SYSTEM_BUSY) that waited for waitTimeMillsInSendQueue while the store still does not keep up.',
+      { live: true },
+    ),
+    honoured('waitTimeMillsInSendQueue', 'long', 200, 'ms', 'How long a send may wait so; at most a second counts.', {
+      min: 1,
+      live: true,
+    }),
+    moot('waitTimeMillsInPullQueue', 'long', 5000, 'ms', 'Java: how long a pull may wait; none waits so long here.'),
+    moot('waitTimeMillsInLitePullQueue', 'long', 5000, 'ms', 'Java: the same for lite pulls.'),
+    moot('waitTimeMillsInHeartbeatQueue', 'long', 31_000, 'ms', 'Java: the same for heartbeats.'),
     later('waitTimeMillsInTransactionQueue', 'long', 3000, 'ms', 'How long the end of a transaction may wait.'),
     later('waitTimeMillsInAckQueue', 'long', 3000, 'ms', 'How long an acknowledgement may wait.'),
-    later('waitTimeMillsInAdminBrokerQueue', 'long', 5000, 'ms', 'How long an operator may wait.'),
+    moot('waitTimeMillsInAdminBrokerQueue', 'long', 5000, 'ms', 'Java: the same for operators.'),
     later('enableNetWorkFlowControl', 'bool', false, '', 'Whether busy connections are throttled.'),
-    later('storeReplyMessageEnable', 'bool', true, '', 'Whether replies to requests are stored.'),
+    honoured('storeReplyMessageEnable', 'bool', true, '', 'Store replies to requests, beside handing them over.', {
+      live: true,
+    }),
     later('recallMessageEnable', 'bool', false, '', 'Whether a delayed message can be called back.'),
     later('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.'),
     later('enableRegisterProducer', 'bool', true, '', 'Whether producers are kept in a table.'),
@@ -194,9 +206,26 @@ export const BROKER_SETTINGS: SettingTable = {
     honoured('rejectPullConsumerEnable', 'bool', false, '', 'Refuse clients that pull without belonging to a group.', {
       live: true,
     }),
-    later('disableConsumeIfConsumerReadSlowly', 'bool', false, '', 'Whether a group far behind is stopped.'),
-    later('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.'),
-    later('slaveReadEnable', 'bool', false, '', 'Whether consumers far behind are sent to a slave.'),
+    honoured(
+      'disableConsumeIfConsumerReadSlowly',
+      'bool',
+      false,
+      '',
+      'Suspend a group that reads far behind the log (consumeEnable=false), until an administrator lets it go on.',
+      { live: true },
+    ),
+    honoured('consumerFallbehindThreshold', 'long', 17_179_869_184, 'bytes', 'How far behind that is.', {
+      min: 1,
+      live: true,
+    }),
+    honoured(
+      'slaveReadEnable',
+      'bool',
+      false,
+      '',
+      'Tell consumers which broker to pull from next: whichBrokerWhenConsumeSlowly of their group where they read what is no longer in memory, else its brokerId.',
+      { live: true },
+    ),
     honoured('litePullMessageEnable', 'bool', true, '', 'Answer lite pulls.', { live: true }),
     honoured(
       'realTimeNotifyConsumerChange',
@@ -244,9 +273,17 @@ export const BROKER_SETTINGS: SettingTable = {
       'Reset offsets in the broker, so that clients need not take part.',
       { live: true },
     ),
-    later('enableBroadcastOffsetStore', 'bool', true, '', 'Whether offsets of broadcasting clients are kept.'),
-    later('broadcastOffsetExpireSecond', 'long', 120, 's', 'How long, without a client.'),
-    later('broadcastOffsetExpireMaxSecond', 'long', 300, 's', 'How long at most.'),
+    honoured('enableBroadcastOffsetStore', 'bool', true, '', 'Keep how far each broadcasting client has pulled.', {
+      live: true,
+    }),
+    honoured('broadcastOffsetExpireSecond', 'long', 120, 's', 'How long, once the client is gone.', {
+      min: 1,
+      live: true,
+    }),
+    honoured('broadcastOffsetExpireMaxSecond', 'long', 300, 's', 'How long for one that is there and does not pull.', {
+      min: 1,
+      live: true,
+    }),
 
     // Who may connect.
     later('aclEnable', 'bool', false, '', 'Whether access is checked in the old way (before 5.3).', {

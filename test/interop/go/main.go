@@ -68,6 +68,8 @@ func main() {
 		err = produce(o)
 	case "consume":
 		err = consume(o)
+	case "request-reply":
+		err = requestReply(o)
 	default:
 		err = fmt.Errorf("unknown sub-command %q", os.Args[1])
 	}
@@ -160,6 +162,78 @@ func produce(o options) error {
 		return fmt.Errorf("mode %q", o.mode)
 	}
 	return nil
+}
+
+// A consumer that replies to every message, and a producer that asks it.
+func requestReply(o options) error {
+	newProducer := func(name string) (rocketmq.Producer, error) {
+		p, err := rocketmq.NewProducer(
+			producer.WithNameServer([]string{o.namesrv}), producer.WithGroupName("interop-go-"+name), producer.WithInstanceName(name),
+			producer.WithSendMsgTimeout(15*time.Second),
+		)
+		if err != nil {
+			return nil, err
+		}
+		return p, p.Start()
+	}
+	replier, err := newProducer("replier")
+	if err != nil {
+		return err
+	}
+	defer replier.Shutdown()
+	asker, err := newProducer("asker")
+	if err != nil {
+		return err
+	}
+	defer asker.Shutdown()
+	ctx := context.Background()
+	// The topic, before anyone subscribes to it.
+	if _, err := asker.SendSync(ctx, primitive.NewMessage(o.topic, []byte("first"))); err != nil {
+		return err
+	}
+	c, err := rocketmq.NewPushConsumer(
+		consumer.WithNameServer([]string{o.namesrv}), consumer.WithGroupName(o.group), consumer.WithInstance("consumer"),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+	)
+	if err != nil {
+		return err
+	}
+	all := consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}
+	err = c.Subscribe(o.topic, all, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		for _, m := range messages {
+			if m.GetProperty(primitive.PropertyCorrelationID) == "" {
+				continue
+			}
+			reply, err := consumer.CreateReplyMessage(m, nil)
+			if err != nil {
+				line(map[string]any{"failed": err.Error()})
+				continue
+			}
+			reply.Body = []byte("re:" + string(m.Body))
+			// This client sends its first heartbeat late: until then nobody knows the asker.
+			for tried := 0; tried < 100; tried++ {
+				if _, err = replier.SendSync(ctx, reply); err == nil {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		return consumer.ConsumeSuccess, nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	for i := 0; i < o.count; i++ {
+		answer, err := asker.Request(ctx, 20*time.Second, primitive.NewMessage(o.topic, []byte(fmt.Sprintf("go%d", i))))
+		if err != nil {
+			return err
+		}
+		line(map[string]any{"answer": i, "body": string(answer.Body)})
+	}
+	return c.Shutdown()
 }
 
 func consume(o options) error {

@@ -65,6 +65,15 @@ export const go: Suite = {
       },
     },
     {
+      name: 'request and reply',
+      async run(env) {
+        const options = { namesrv: env.broker.namesrvAddr, topic: 'GoRequest', group: 'G-GoRequest', count: 3 };
+        const rows = await env.go.run('request-reply', options);
+        const answers = rows.filter((row) => row['answer'] !== undefined).map((row) => row['body']);
+        assert.deepEqual(answers, ['re:go0', 're:go1', 're:go2']);
+      },
+    },
+    {
       name: 'a Go consumer goes on where a Java consumer stopped',
       async run(env) {
         const topic = 'GoGoesOn';

@@ -5,6 +5,7 @@ import { go } from './go.ts';
 import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
 import { javaProducer } from './java-producer.ts';
+import { javaRest } from './java-rest.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
 import { queueKinds } from './queue-kinds.ts';
@@ -17,6 +18,7 @@ export const suites: readonly Suite[] = [
   javaProducer,
   javaConsumer,
   javaAdmin,
+  javaRest,
   mqadmin,
   go,
   roundTrip,

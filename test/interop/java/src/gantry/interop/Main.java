@@ -37,6 +37,12 @@ public final class Main {
                 case "offsets":
                     Offsets.run(args);
                     break;
+                case "group-admin":
+                    GroupAdmin.run(args);
+                    break;
+                case "request-reply":
+                    RequestReply.run(args);
+                    break;
                 case "store":
                     StoreDump.run(args);
                     break;

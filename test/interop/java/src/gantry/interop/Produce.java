@@ -66,12 +66,33 @@ final class Produce {
             default:
                 throw new IllegalArgumentException("mode " + mode);
         }
+        if (args.flag("trace")) {
+            untilTraced(producer);
+        }
         producer.shutdown();
         Out.line(Out.row("done", true));
     }
 
+    /** Traces are sent in the background, and those that are not sent yet end with the producer. */
+    private static void untilTraced(DefaultMQProducer producer) throws Exception {
+        for (int tried = 0; tried < 200; tried++) {
+            try {
+                for (MessageQueue queue : producer.fetchPublishMessageQueues("RMQ_SYS_TRACE_TOPIC")) {
+                    if (producer.maxOffset(queue) > 0) {
+                        return;
+                    }
+                }
+            } catch (Exception e) {
+                // There is no such topic yet.
+            }
+            Thread.sleep(100);
+        }
+        throw new IllegalStateException("no trace was stored");
+    }
+
     static DefaultMQProducer producer(Args args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(args.text("group", "interop-producer"));
+        producer.setEnableTrace(args.flag("trace"));
         producer.setNamesrvAddr(args.need("namesrv"));
         producer.setInstanceName(args.text("instance", "producer"));
         producer.setSendMsgTimeout(args.number("timeout-ms", 15_000));
