@@ -365,7 +365,7 @@ export class PullMessageProcessor {
     writer.numberAfter(MAX_OFFSET, result.maxOffset);
     writer.numberAfter(MIN_OFFSET, result.minOffset);
     writer.numberAfter(NEXT_BEGIN_OFFSET, result.nextBeginOffset);
-    writer.numberAfter(SUGGESTED_BROKER, 0);
+    writer.numberAfter(SUGGESTED_BROKER, this.#suggestedBroker(pull.wants, result));
     writer.numberAfter(TOPIC_SYS_FLAG, pull.wants.topicSysFlag);
     writer.endHeader('FOUND');
     const at = writer.reserve(result.totalBytes);
