@@ -18,6 +18,7 @@ import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
+import { TransactionService } from './transaction/transaction-service.ts';
 
 export interface BrokerContext {
   readonly config: BrokerConfig;
@@ -33,6 +34,7 @@ export interface BrokerContext {
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
+  readonly transactions: TransactionService;
   readonly unread: UnreadRemoved;
   readonly coldData: ColdDataControl;
   readonly stats: BrokerStats;
@@ -72,9 +74,21 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
+  const producers = new ProducerManager(clock, logger);
+  const brokerAddress = hostText(storeHost);
+  const transactions = new TransactionService(environment, {
+    config,
+    store,
+    offsets,
+    producers,
+    topics,
+    storeHost,
+    brokerAddress,
+  });
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
+  store.retention.addFloor(transactions);
   return {
     config,
     fs,
@@ -86,9 +100,10 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     groups,
     offsets,
     consumers: new ConsumerManager(config, clock, logger),
-    producers: new ProducerManager(clock, logger),
+    producers,
     locks: new RebalanceLockManager(clock, logger),
     schedule,
+    transactions,
     unread,
     coldData: new ColdDataControl(clock, config, store.config),
     stats: new BrokerStats(clock),
@@ -100,7 +115,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
       tables: [config, store.config],
       blackList: config.configBlackList,
     }),
-    brokerAddress: hostText(storeHost),
+    brokerAddress,
     storeHost,
   };
 }

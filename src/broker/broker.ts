@@ -140,6 +140,7 @@ export class Broker {
         },
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      context.transactions.metrics.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
       if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
@@ -225,16 +226,19 @@ export class Broker {
     await this.#stopServices();
     await context.store.close();
     context.schedule.close();
+    context.transactions.close();
     for (const table of [context.topics, context.groups, context.offsets]) table.persistIfChanged();
     await this.#client.close();
   }
 
   #startServices(): void {
-    const { clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups } = this.context;
+    const { clock, coldData, config, consumers, producers, schedule, stats, offsets, topics, groups, transactions } =
+      this.context;
     consumers.start();
     producers.start();
     stats.start();
     schedule.start();
+    transactions.start();
     coldData.start();
     this.#hold.start();
     this.#timers.push(
@@ -252,6 +256,7 @@ export class Broker {
     this.#hold.stop();
     this.context.coldData.stop();
     this.context.schedule.stop();
+    await this.context.transactions.stop();
     this.context.stats.stop();
     this.context.consumers.stop();
     this.context.producers.stop();
