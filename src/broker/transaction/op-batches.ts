@@ -44,6 +44,8 @@ export class OpBatches {
   #complained = false;
   /** Records written since the start. */
   written = 0;
+  /** Queue offset behind the last record written, by queue. */
+  readonly ends: Map<number, number> = new Map();
 
   constructor(parts: OpParts) {
     this.#parts = parts;
@@ -143,6 +145,7 @@ export class OpBatches {
     }
     this.#complained = false;
     this.written++;
+    this.ends.set(gathered.queueId, this.#result.queueOffset + 1);
     gathered.offsets.splice(0, count);
     gathered.bytes -= body.length;
     gathered.lastWriteMs = clock.now();

@@ -21,6 +21,8 @@ import { TransactionMetrics } from './transaction-metrics.ts';
 
 /** Ms between two looks whether what a round wrote is on disk. */
 const SAVE_LOOK_MS = 500;
+/** Loop turns that a round waits for its records to be dispatched. */
+const MOST_TURNS = 1000;
 
 export interface TransactionParts {
   readonly config: BrokerConfig;
@@ -158,10 +160,15 @@ export class TransactionService implements RetentionFloor {
     this.#save();
   }
 
-  /** Resolves when what is in the log now stands in the queues, or cannot come there at present. */
-  #dispatched(): Promise<void> {
+  /** Resolves when the records that were written stand in their queues, or cannot come there at present. */
+  async #dispatched(): Promise<void> {
     const { store } = this.#parts;
-    return new Promise((resolve) => store.whenDurable(store.watermarks.wrote, false, () => resolve()));
+    await new Promise<void>((resolve) => store.whenDurable(store.watermarks.wrote, false, () => resolve()));
+    for (const [queueId, end] of this.ops.ends) {
+      for (let turn = 0; turn < MOST_TURNS && store.maxOffsetInQueue(TRANS_OP_HALF_TOPIC, queueId) < end; turn++) {
+        await new Promise<void>((resolve) => this.#environment.clock.soon(resolve));
+      }
+    }
   }
 
   /** Takes in that a transaction is over, known by the half message `half`; its newest copy is. */
