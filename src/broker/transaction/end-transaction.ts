@@ -2,9 +2,9 @@
 
 import { decodeOffsetMessageId, PropertyName, type StoredMessage, SysFlag } from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, putStatusName } from '../../store/index.ts';
+import { PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { putInternal } from '../internal-put.ts';
+import { toPutRequest } from '../internal-put.ts';
 import { answerLater, type HandlerRegistry } from '../processor/registry.ts';
 import { lookUp } from '../processor/send-back.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
@@ -21,6 +21,7 @@ interface End {
   readonly commitLogOffset: number;
   readonly commit: boolean;
   readonly fromCheck: boolean;
+  readonly oneway: boolean;
 }
 
 export function registerTransactions(registry: HandlerRegistry, context: BrokerContext): void {
@@ -37,6 +38,7 @@ function endTransaction(context: BrokerContext, request: Request): void {
     commitLogOffset: header.long('commitLogOffset'),
     commit: outcome === SysFlag.TRANSACTION_COMMIT,
     fromCheck: header.bool('fromTransactionCheck', false),
+    oneway: request.oneway,
   };
   header.required('msgId');
   if (outcome !== SysFlag.TRANSACTION_COMMIT && outcome !== SysFlag.TRANSACTION_ROLLBACK) {
@@ -97,22 +99,26 @@ function settle(context: BrokerContext, responder: Responder, half: StoredMessag
     responder.respond(ResponseCode.SUCCESS);
     return;
   }
-  // What is being committed is not asked about meanwhile; should the put fail, it is open again.
-  const newest = queue.newest(half.queueOffset);
-  queue.end(newest);
-  putInternal(store, committed(half, origin, schedule.maxDelayLevel), storeHost, (status, result, reason) => {
-    if (!isStored(status)) {
-      queue.ended.delete(newest);
-      logger.warn(`${nameOf(half)} is not committed: ${putStatusName(status)} ${reason}`);
-      const { code, remark } = refusalOf(status, store.config.maxMessageSize);
-      responder.respond(code, remark);
-      return;
-    }
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    transactions.ended(half);
-    transactions.metrics.add(origin.topic, -1);
-    responder.respond(ResponseCode.SUCCESS);
+  const result = new PutResult();
+  store.put(toPutRequest(committed(half, origin, schedule.maxDelayLevel), storeHost), result);
+  const refuseWith = (status: PutMessageStatus, reason: string): void => {
+    logger.warn(`${nameOf(half)} is not committed: ${putStatusName(status)} ${reason}`);
+    const { code, remark } = refusalOf(status, store.config.maxMessageSize);
+    responder.respond(code, remark);
+  };
+  if (result.status !== PutMessageStatus.PUT_OK) {
+    refuseWith(result.status, result.reason);
+    return;
+  }
+  stats.putMessages++;
+  stats.putBytes += result.wroteBytes;
+  // The record of its end comes behind it in the log: where one is lost, so is the other, and the half message is open again.
+  transactions.ended(half);
+  transactions.metrics.add(origin.topic, -1);
+  if (end.oneway) return;
+  store.whenDurable(result.wroteOffset + result.wroteBytes, false, (status, reason) => {
+    if (isStored(status)) responder.respond(ResponseCode.SUCCESS);
+    else refuseWith(status, reason);
   });
 }
 
