@@ -135,7 +135,7 @@ test('ends are gathered: one record for all of 3 s, or when a record is full', a
 });
 
 test('B46: a half message whose check fails, or that nobody can end, stops nobody', async () => {
-  const w = await new World({ transactionCheckMax: 3 }).start();
+  const w = await new World({ transactionCheckMax: 3, transactionOpMsgMaxSize: 1 }).start();
   const halves: Half[] = [];
   for (let i = 1; i <= 10; i++) {
     halves.push(await w.half(`u${i}`));
@@ -148,7 +148,7 @@ test('B46: a half message whose check fails, or that nobody can end, stops nobod
     if (ext?.['msgId'] === 'u4') throw new Error('broken pipe');
     sendOneway(code, ext);
   };
-  for (let i = 0; i < 500; i++) w.broker.context.transactions.ops.add(0, 1_000_000 + i);
+  for (let i = 0; i < 5000; i++) w.broker.context.transactions.ops.add(0, 1_000_000 + i);
   await w.pass(7000);
   let last = -1;
   for (let round = 0; round < 3; round++) {
@@ -428,4 +428,29 @@ test('the counts of open transactions are saved as RocketMQ writes them, and a d
   for (const file of [METRICS, `${METRICS}.bak`]) writeWhole(w.fs, file, '{"transactionCount":', true);
   await w.start();
   assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
+});
+
+test('10,000 transactions, one in 100 unknown: two rounds end all, nobody is asked about a committed one', async () => {
+  const w = await new World(
+    {},
+    { mappedFileSizeCommitLog: 16 * 1024 * 1024, mappedFileSizeConsumeQueue: 600_000 },
+  ).start();
+  const unknown = new Set<string>();
+  for (let i = 0; i < 10_000; i++) {
+    const half = await w.half(`u${i}`);
+    if (i % 100 === 99) unknown.add(`u${i}`);
+    else void w.end(half, COMMIT);
+  }
+  await w.pass(7000);
+  await w.round();
+  assert.deepEqual(new Set(w.asked), unknown);
+  assert.equal(w.asked.length, 100);
+  for (let i = 0; i < 100; i++) await w.answer(i, COMMIT);
+  await w.round();
+  assert.equal(w.asked.length, 100);
+  const { store, transactions } = w.broker.context;
+  assert.equal(w.positions[0], store.maxOffsetInQueue(TRANS_HALF_TOPIC, 0));
+  assert.equal(transactions.open, false);
+  assert.equal(store.maxOffsetInQueue('T', 1), 10_000);
+  assert.ok(store.maxOffsetInQueue(TRANS_OP_HALF_TOPIC, 0) <= 100);
 });

@@ -146,6 +146,30 @@ export const transactions: Suite = {
       },
     },
     {
+      name: 'killed in the middle: what was accepted is delivered, as its producer says',
+      async run(env) {
+        const topic = 'TransKilled';
+        const namesrv = await env.startNamesrv(env.sutKind);
+        const options = { ...SMALL, namesrvAddr: namesrv.addr };
+        const broker = await env.startBroker(env.sutKind, options);
+        const producer = transact(env, broker, topic, { count: 3000, local: 'commit,unknown', check: 'commit' });
+        const accepted = (rows: readonly Row[]): Row[] => rows.filter((row) => row['sent'] !== undefined);
+        await producer.until('some are accepted', (rows) => accepted(rows).length >= 100);
+        await broker.kill();
+        const port = Number(broker.brokerAddr.slice(broker.brokerAddr.lastIndexOf(':') + 1));
+        const again = await env.startBroker(env.sutKind, { ...options, port, storeDir: broker.storeDir });
+        await sentAll(producer);
+        const wanted = new Set(accepted(producer.rows).map((row) => Number(row['sent'])));
+        await until('nothing is open', async () => {
+          const found = ofTopic(await drain(env.java, again, [topic]), topic);
+          const have = new Set(indexesOf(found));
+          return [...wanted].every((index) => have.has(index));
+        });
+        await producer.close();
+        await again.stop();
+      },
+    },
+    {
       name: 'asked as often as allowed, then parked; a restart in between counts on',
       async run(env) {
         const topic = 'TransParked';
