@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { memory } from './process-figures.ts';
 import type { PullOptions } from './pull-load.ts';
 import type { LoadFigures, SendOptions } from './send-load.ts';
+import type { TransactionFigures, TransactionOptions } from './transaction-load.ts';
 
 /** A run's figures with the broker's peak memory while it lasted. */
 export interface DrivenFigures extends LoadFigures {
@@ -15,6 +16,12 @@ export interface DrivenFigures extends LoadFigures {
 
 const GENERATOR = join(import.meta.dirname, 'generator.js');
 const SAMPLE_MS = 200;
+
+/** Runs transactions; only this folder's generator can. */
+export async function driveTransactions(options: TransactionOptions): Promise<TransactionFigures> {
+  const output = await runToEnd(process.execPath, [GENERATOR, 'transactions', JSON.stringify(options)]);
+  return JSON.parse(output) as TransactionFigures;
+}
 
 /** Sends or pulls as told; `loadgen` is the other generator's path, if it is wanted. */
 export async function drive(

@@ -1,7 +1,8 @@
 // What is measured, and in which unit. A workload runs against one broker and answers its figures; the order of a run is: every
 // workload, every round, one broker after the other.
 
-import { type DrivenFigures, drive } from './drive.ts';
+import { maxOffset } from '../test/interop/probe.ts';
+import { type DrivenFigures, drive, driveTransactions } from './drive.ts';
 import type { PullOptions } from './pull-load.ts';
 import { createTopic, storedMessages, untilDispatched } from './requests.ts';
 import type { SendOptions } from './send-load.ts';
@@ -120,6 +121,29 @@ export const workloads: readonly Workload[] = [
         'p99 ms': driven.p99Ms,
         'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
         'generator CPU µs/msg': driven.clientCpuMicros / driven.messages,
+      };
+    },
+  },
+  {
+    name: 'transactions',
+    title: 'half message and commit, each answered; 1 of 100 left open',
+    syncFlush: false,
+    prepare: async (target) => await createTopic(target.addr, 'BenchTx', 8),
+    async run({ addr, pid }, { seconds, warmup }) {
+      const ops = (): Promise<number> => maxOffset(addr, 'RMQ_SYS_TRANS_OP_HALF_TOPIC', 0);
+      const before = await ops();
+      const shape = { topic: 'BenchTx', queues: 8, conns: 8, window: 64, size: 128, unknownEvery: 100, count: 0 };
+      const driven = await driveTransactions({ ...shape, addr, pid, seconds, warmup });
+      const wrong = Object.entries(driven.errors).filter(([code]) => code !== '2');
+      if (wrong.length > 0) throw new Error(`responses with error codes: ${JSON.stringify(driven.errors)}`);
+      return {
+        'transactions/s': driven.perSecond,
+        'p50 ms': driven.p50Ms,
+        'p99 ms': driven.p99Ms,
+        'broker CPU µs/transaction': driven.serverCpuMicros / driven.messages,
+        'generator CPU µs/transaction': driven.clientCpuMicros / driven.messages,
+        'op records per 100 commits': (100 * ((await ops()) - before)) / driven.accepted,
+        'checks of committed': driven.checksOfCommitted,
       };
     },
   },

@@ -72,6 +72,17 @@ export interface BrokerConfig {
   reviveQueueNum: number;
   timerWheelEnable: boolean;
   startAcceptSendRequestTimeStamp: number;
+  rejectTransactionMessage: boolean;
+  /** Ms: age at which an open transaction is first asked about, and the time between two rounds of asking. */
+  transactionTimeOut: number;
+  transactionCheckInterval: number;
+  /** How often it is asked about. */
+  transactionCheckMax: number;
+  /** Bytes of a record of ended transactions, and ms between two of them. */
+  transactionOpMsgMaxSize: number;
+  transactionOpBatchInterval: number;
+  /** Ms between two saves of the counts. */
+  transactionMetricFlushInterval: number;
   /** Ms between two registrations with the name servers, and how long one may take. */
   registerNameServerPeriod: number;
   registerBrokerTimeoutMills: number;
@@ -140,6 +151,13 @@ export function defaultBrokerConfig(): BrokerConfig {
     reviveQueueNum: 8,
     timerWheelEnable: true,
     startAcceptSendRequestTimeStamp: 0,
+    rejectTransactionMessage: false,
+    transactionTimeOut: 6000,
+    transactionCheckInterval: 30_000,
+    transactionCheckMax: 15,
+    transactionOpMsgMaxSize: 4096,
+    transactionOpBatchInterval: 3000,
+    transactionMetricFlushInterval: 10_000,
     registerNameServerPeriod: 30_000,
     registerBrokerTimeoutMills: 24_000,
     forceRegister: true,

@@ -21,6 +21,7 @@ import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
 import { TrafficStats } from './traffic-stats.ts';
+import { TransactionService } from './transaction/transaction-service.ts';
 
 export interface BrokerContext {
   readonly config: BrokerConfig;
@@ -36,6 +37,7 @@ export interface BrokerContext {
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
+  readonly transactions: TransactionService;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
@@ -80,9 +82,21 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger);
   const stats = new BrokerStats(clock);
+  const producers = new ProducerManager(clock, logger);
+  const brokerAddress = hostText(storeHost);
+  const transactions = new TransactionService(environment, {
+    config,
+    store,
+    offsets,
+    producers,
+    topics,
+    storeHost,
+    brokerAddress,
+  });
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
+  store.retention.addFloor(transactions);
   return {
     config,
     fs,
@@ -94,9 +108,10 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     groups,
     offsets,
     consumers,
-    producers: new ProducerManager(clock, logger),
+    producers,
     locks: new RebalanceLockManager(clock, logger),
     schedule,
+    transactions,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
@@ -116,7 +131,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
       tables: [config, store.config],
       blackList: config.configBlackList,
     }),
-    brokerAddress: hostText(storeHost),
+    brokerAddress,
     storeHost,
   };
 }

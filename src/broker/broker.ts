@@ -141,6 +141,7 @@ export class Broker {
         },
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      context.transactions.metrics.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
       if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
@@ -231,6 +232,7 @@ export class Broker {
     await this.#stopServices();
     await context.store.close();
     context.schedule.close();
+    context.transactions.close();
     for (const table of [context.topics, context.groups, context.offsets]) table.persistIfChanged();
     await this.#client.close();
   }
@@ -249,12 +251,14 @@ export class Broker {
       offsets,
       topics,
       groups,
+      transactions,
     } = this.context;
     consumers.start();
     producers.start();
     stats.start();
     this.context.traffic.start();
     schedule.start();
+    transactions.start();
     coldData.start();
     broadcasts.start();
     slowConsumers.start();
@@ -276,6 +280,7 @@ export class Broker {
     this.context.broadcasts.stop();
     this.context.slowConsumers.stop();
     this.context.schedule.stop();
+    await this.context.transactions.stop();
     this.context.stats.stop();
     this.context.traffic.stop();
     this.context.consumers.stop();

@@ -8,6 +8,7 @@ import { packageVersion } from './package-version.ts';
 import type { ProduceOptions } from './produce.ts';
 import type { BrokerOptions, ServerOptions } from './server-settings.ts';
 import type { StartOptions } from './start.ts';
+import type { TransactionAction, TransactionOptions } from './transactions.ts';
 
 /** Runs the command line and answers the exit code. `args` are those behind the program's name. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -60,6 +61,7 @@ Examples:
   addBroker(program, ends);
   addProduce(program, ends);
   addConsume(program, ends);
+  addTransactions(program, ends);
   addConfig(program);
   return program;
 }
@@ -211,6 +213,42 @@ Examples:
       const { consume } = await import('./consume.ts');
       ends(await consume(topic, options));
     });
+}
+
+const TRANSACTION_ACTIONS: ReadonlyArray<[TransactionAction, string]> = [
+  ['list', 'Print the transactions that are neither committed nor rolled back.'],
+  ['commit', 'Commit open transactions: their messages are delivered.'],
+  ['rollback', 'Roll open transactions back: their messages are never delivered.'],
+  ['recheck', 'Have the producers asked anew, also about transactions that were given up.'],
+];
+
+function addTransactions(program: Command, ends: (exitCode: number) => void): void {
+  const group = command(program, 'transactions', 'Look at open transactions, and end them.');
+  for (const [action, description] of TRANSACTION_ACTIONS) {
+    const cmd = group
+      .command(action)
+      .description(description)
+      .option('-n, --namesrvAddr <addresses>', 'name servers (default: NAMESRV_ADDR, or 127.0.0.1:9876)')
+      .option('-b, --broker <host:port>', 'this broker alone')
+      .option('--json', 'print lines of JSON');
+    if (action === 'list') cmd.option('--parked', 'those that were given up, instead');
+    else cmd.argument('<id...>', 'ids that list prints');
+    cmd.addHelpText(
+      'after',
+      `
+Ends of the last seconds may be missing: a broker notes them together.
+
+Examples:
+  gantry transactions list --json
+  gantry transactions commit 7F000001131F4E0E2F2A952FD45D0010 -b 10.0.0.1:10911
+  gantry transactions recheck 7F000001131F4E0E2F2A952FD45D0010`,
+    );
+    cmd.action(async (...words: unknown[]) => {
+      const { transactions } = await import('./transactions.ts');
+      const ids = action === 'list' ? [] : (words[0] as string[]);
+      ends(await transactions(action, ids, words[action === 'list' ? 0 : 1] as TransactionOptions));
+    });
+  }
 }
 
 function addConfig(program: Command): void {

@@ -112,6 +112,12 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     for (const { level, offset, max } of context.schedule.progress()) {
       table[`scheduleMessageOffset_${level}`] = `${offset},${max}`;
     }
+    for (const { queueId, half, op, open } of context.transactions.progress()) {
+      table[`gantryTransactions_${queueId}`] = `${open} open, half messages looked at to ${half}, ends read to ${op}`;
+    }
+    for (const [what, count] of Object.entries(context.transactions.counts)) {
+      table[`gantryTransactions_${what}`] = String(count);
+    }
     responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ table }));
   });
 }

@@ -17,6 +17,7 @@ import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
+import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
 import { ackCode } from './send-acks.ts';
 import type { SendHeader } from './send-header.ts';
 import { answerPut, refuse, refuseStatus } from './send-outcome.ts';
@@ -35,7 +36,8 @@ export class SlowSends {
   send(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
     const context = this.#context;
     const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
-    const refusal = this.#refusalOf(properties, sysFlag);
+    const half = isTransactional(properties, topic.isRetry, header.reconsumeTimes);
+    const refusal = this.#refusalOf(properties, sysFlag, half);
     if (refusal !== undefined) {
       refuse(context, request, refusal.code, refusal.remark);
       return;
@@ -51,8 +53,23 @@ export class SlowSends {
     applyLiteAndPriority(message, topic.config!);
     const answeredQueueId = message.queueId;
     properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
+    if (half) {
+      this.#putHalf(request, message, answeredQueueId, uniqKey);
+      return;
+    }
     applyDelayLevel(message, context.schedule.maxDelayLevel);
     this.#putAndAnswer(request, message, answeredQueueId, uniqKey, {});
+  }
+
+  /** Stores half of a transaction. */
+  #putHalf(request: Request, message: InternalMessage, queueId: number, uniqKey: string): void {
+    const { transactions } = this.#context;
+    const { topic } = message;
+    makeHalf(message);
+    this.#putAndAnswer(request, message, queueId, uniqKey, {}, () => {
+      transactions.metrics.add(topic, 1);
+      transactions.wake();
+    });
   }
 
   /** Stores a message that is an object, and answers when it is as durable as the settings promise. */
@@ -62,6 +79,7 @@ export class SlowSends {
     queueId: number,
     uniqKey: string,
     more: Record<string, string>,
+    stored?: () => void,
   ): void {
     const { store, storeHost, traffic } = this.#context;
     const responder = request.defer();
@@ -72,6 +90,7 @@ export class SlowSends {
         puts.bytes += result.wroteBytes;
         puts.requests++;
       }
+      if (status === PutMessageStatus.PUT_OK) stored?.();
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),
         queueId,
@@ -83,9 +102,15 @@ export class SlowSends {
   }
 
   /** What this broker does not do with a message, and says so rather than storing it as something else. */
-  #refusalOf(properties: ReadonlyMap<string, string>, sysFlag: number): { code: number; remark: string } | undefined {
+  #refusalOf(
+    properties: ReadonlyMap<string, string>,
+    sysFlag: number,
+    half: boolean,
+  ): { code: number; remark: string } | undefined {
     const { config } = this.#context;
-    if (properties.get(PropertyName.TRAN_MSG)?.toLowerCase() === 'true') {
+    const fault = half ? halfFault(properties) : undefined;
+    if (fault !== undefined) return { code: ResponseCode.MESSAGE_ILLEGAL, remark: fault };
+    if (half && config.rejectTransactionMessage) {
       return {
         code: ResponseCode.NO_PERMISSION,
         remark: `the broker[${config.brokerIP1}] sending transaction message is forbidden`,

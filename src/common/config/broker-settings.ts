@@ -134,16 +134,10 @@ export const BROKER_SETTINGS: SettingTable = {
     later('useSingleRocksDBForAllConfigs', 'bool', false, '', 'Whether one RocksDB holds them all.'),
 
     // Sends.
-    moot(
-      'rejectTransactionMessage',
-      'bool',
-      false,
-      '',
-      'Refuse transactional messages, which are always refused here.',
-      {
-        important: true,
-      },
-    ),
+    honoured('rejectTransactionMessage', 'bool', false, '', 'Refuse transactional messages.', {
+      live: true,
+      important: true,
+    }),
     honoured('startAcceptSendRequestTimeStamp', 'long', 0, 'ms since 1970', 'Refuse sends before this time.', {
       min: 0,
     }),
@@ -421,14 +415,30 @@ export const BROKER_SETTINGS: SettingTable = {
     later('appendCkAsync', 'bool', false, '', 'Whether pops are stored without waiting.'),
 
     // Transactions.
-    later('transactionTimeOut', 'long', 6000, 'ms', 'Age at which an open transaction is first asked about.', {
+    honoured('transactionTimeOut', 'long', 6000, 'ms', 'Age at which an open transaction is first asked about.', {
+      live: true,
       important: true,
+      min: 0,
     }),
-    later('transactionCheckMax', 'int', 15, 'times', 'How often it is asked about.', { important: true }),
-    later('transactionCheckInterval', 'long', 30_000, 'ms', 'Time between two rounds of asking.', { important: true }),
-    later('transactionOpMsgMaxSize', 'int', 4096, 'bytes', 'Length of a record of ended transactions.'),
-    later('transactionOpBatchInterval', 'int', 3000, 'ms', 'Time between two such records.'),
-    later('transactionMetricFlushInterval', 'long', 10_000, 'ms', 'Time between two saves of the counts.'),
+    honoured('transactionCheckMax', 'int', 15, 'times', 'How often it is asked about.', {
+      live: true,
+      important: true,
+      min: 0,
+    }),
+    honoured('transactionCheckInterval', 'long', 30_000, 'ms', 'Time between two rounds of asking.', {
+      live: true,
+      important: true,
+      min: 1,
+    }),
+    honoured('transactionOpMsgMaxSize', 'int', 4096, 'bytes', 'Length of a record of ended transactions.', {
+      live: true,
+      min: 1,
+    }),
+    honoured('transactionOpBatchInterval', 'int', 3000, 'ms', 'Time between two such records.', { live: true, min: 0 }),
+    honoured('transactionMetricFlushInterval', 'long', 10_000, 'ms', 'Time between two saves of the counts.', {
+      live: true,
+      min: 1,
+    }),
     moot('transactionCheckRocksdbCoreThreads', 'int', 2, 'threads', 'Java: threads that ask, with RocksDB.'),
     moot('transactionCheckRocksdbMaxThreads', 'int', 5, 'threads', 'Java: most of them.'),
     moot('transactionCheckRocksdbQueueCapacity', 'int', 2000, 'tasks', 'Java: tasks that wait for them.'),

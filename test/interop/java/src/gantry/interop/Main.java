@@ -16,6 +16,9 @@ public final class Main {
                 case "produce":
                     Produce.run(args);
                     break;
+                case "transact":
+                    Transact.run(args);
+                    break;
                 case "load":
                     Load.run(args);
                     break;

@@ -1,0 +1,163 @@
+// The records of ended transactions: each names the half messages, by queue offset, that nobody has to be asked about any more. Ends are
+// gathered, by half queue, until a record is full or the oldest has waited long enough; with nothing gathered there is no timer.
+//
+//   topic RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half queue, TAGS d, WAIT true, body "12,14,13,"
+//
+// RocketMQ: TransactionalOpBatchService, MessageQueueOpContext. Its thread never waits again after the first end (B71).
+
+import type { Clock, Logger, Timer } from '../../common/index.ts';
+import { PropertyName, propertiesTextInJavaOrder } from '../../message/index.ts';
+import { type MessageStore, PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
+import { toPutRequest } from '../internal-put.ts';
+import { TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
+
+export const REMOVE_TAG = 'd';
+const SEPARATOR = ',';
+/** Ends that are gathered at most while they cannot be written. */
+const MOST_GATHERED = 20_000;
+/** Ms until a record that could not be written is tried again. */
+const RETRY_MS = 1000;
+
+/** Ends of one half queue that no record tells of yet. */
+interface Gathered {
+  readonly queueId: number;
+  readonly offsets: string[];
+  bytes: number;
+  lastWriteMs: number;
+}
+
+export interface OpParts {
+  readonly config: BrokerConfig;
+  readonly store: MessageStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly storeHost: Uint8Array;
+}
+
+export class OpBatches {
+  readonly #parts: OpParts;
+  readonly #queues = new Map<number, Gathered>();
+  readonly #properties: Uint8Array;
+  readonly #result = new PutResult();
+  #timer: Timer | undefined;
+  #complained = false;
+  /** Records written since the start. */
+  written = 0;
+  /** Queue offset behind the last record written, by queue. */
+  readonly ends: Map<number, number> = new Map();
+
+  constructor(parts: OpParts) {
+    this.#parts = parts;
+    const properties = new Map<string, string>([
+      [PropertyName.TAGS, REMOVE_TAG],
+      [PropertyName.WAIT, 'true'],
+    ]);
+    this.#properties = Buffer.from(propertiesTextInJavaOrder(properties, 16));
+  }
+
+  /** Whether ends are waiting to be written. */
+  get waiting(): boolean {
+    for (const { offsets } of this.#queues.values()) if (offsets.length > 0) return true;
+    return false;
+  }
+
+  /** False: too many ends wait to be written, since the store takes none. */
+  hasRoom(queueId: number): boolean {
+    return (this.#queues.get(queueId)?.offsets.length ?? 0) < MOST_GATHERED;
+  }
+
+  /** Notes that the half message at a queue offset has ended. */
+  add(queueId: number, offset: number): void {
+    const { clock, config } = this.#parts;
+    let gathered = this.#queues.get(queueId);
+    if (gathered === undefined) {
+      gathered = { queueId, offsets: [], bytes: 0, lastWriteMs: clock.now() };
+      this.#queues.set(queueId, gathered);
+    }
+    const text = `${offset}${SEPARATOR}`;
+    gathered.offsets.push(text);
+    gathered.bytes += text.length;
+    if (gathered.bytes >= config.transactionOpMsgMaxSize && !this.#complained) this.#write(gathered);
+    else this.#wakeIn(gathered.lastWriteMs + config.transactionOpBatchInterval - clock.now());
+  }
+
+  /** Writes all that is gathered; false if some of it could not be. */
+  flush(): boolean {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    for (const gathered of this.#queues.values()) {
+      while (gathered.offsets.length > 0) if (!this.#write(gathered)) return false;
+    }
+    return true;
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #wakeIn(ms: number): void {
+    if (this.#timer !== undefined) return;
+    // A batch whose time is over still takes in what ends in the next moments.
+    const waitMs = Math.max(ms, Math.min(100, this.#parts.config.transactionOpBatchInterval));
+    this.#timer = this.#parts.clock.after(waitMs, () => {
+      this.#timer = undefined;
+      this.flush();
+    });
+  }
+
+  /** Writes one record. */
+  #write(gathered: Gathered): boolean {
+    const { store, storeHost, clock, config, logger } = this.#parts;
+    let body = '';
+    let count = 0;
+    while (count < gathered.offsets.length && body.length < config.transactionOpMsgMaxSize) {
+      body += gathered.offsets[count++]!;
+    }
+    const request = toPutRequest(
+      {
+        topic: TRANS_OP_HALF_TOPIC,
+        queueId: gathered.queueId,
+        flag: 0,
+        sysFlag: 0,
+        bornTimestamp: clock.now(),
+        bornHost: storeHost,
+        reconsumeTimes: 0,
+        preparedTransactionOffset: 0,
+        body: Buffer.from(body),
+        properties: new Map(),
+        waitStoreMsgOK: false,
+      },
+      storeHost,
+    );
+    request.properties = this.#properties;
+    request.propertiesEnd = this.#properties.length;
+    store.put(request, this.#result);
+    if (this.#result.status !== PutMessageStatus.PUT_OK) {
+      if (!this.#complained) {
+        const why = `${putStatusName(this.#result.status)} ${this.#result.reason}`;
+        logger.warn(`${gathered.offsets.length} ended transactions cannot be noted (${why}); it is tried again`);
+      }
+      this.#complained = true;
+      this.#wakeIn(RETRY_MS);
+      return false;
+    }
+    this.#complained = false;
+    this.written++;
+    this.ends.set(gathered.queueId, this.#result.queueOffset + 1);
+    gathered.offsets.splice(0, count);
+    gathered.bytes -= body.length;
+    gathered.lastWriteMs = clock.now();
+    return true;
+  }
+}
+
+/** The half offsets that the body of such a record names; what is no number is left out, and undefined says that nothing was one. */
+export function offsetsIn(body: Uint8Array): number[] | undefined {
+  const offsets: number[] = [];
+  for (const text of Buffer.from(body).toString('latin1').split(SEPARATOR)) {
+    if (/^\d{1,15}$/.test(text)) offsets.push(Number(text));
+  }
+  return offsets.length === 0 ? undefined : offsets;
+}
