@@ -18,6 +18,7 @@ export {
   type BatchSendResult,
   Producer,
   type ProducerOptions,
+  type Reply,
   type SendOptions,
   selectByShardingKey,
 } from './producer.ts';
@@ -25,5 +26,15 @@ export { PullConsumer, type PullConsumerOptions } from './pull-consumer.ts';
 export type { PullLimits } from './pull-loop.ts';
 export { PushConsumer, type PushConsumerOptions } from './push-consumer.ts';
 export type { MessageQueue } from './queues.ts';
+export { parseRecallHandle, type RecallHandle } from './recall-handle.ts';
 export type { BrokerData, QueueData, TopicRoute } from './route.ts';
 export { stderrLogger } from './stderr-logger.ts';
+export {
+  type HalfMessage,
+  type LocalTransaction,
+  type LocalTransactionState,
+  type TransactionChecker,
+  TransactionProducer,
+  type TransactionProducerOptions,
+  type TransactionSendResult,
+} from './transaction-producer.ts';

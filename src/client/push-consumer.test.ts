@@ -365,7 +365,7 @@ test('a broker may reset offsets, and ask for offsets, state and a direct consum
   assert.equal((parseJson(direct!.body) as { consumeResult: string }).consumeResult, 'CR_SUCCESS');
   assert.equal(got.at(-1)!.text(), 'direct');
 
-  const [other] = await cluster.broker.ask(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, {});
+  const [other] = await cluster.broker.ask(RequestCode.PULL_MESSAGE, {});
   assert.equal(other!.code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED);
 });
 

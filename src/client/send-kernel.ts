@@ -150,7 +150,8 @@ export class SendKernel {
   }
 
   #code(message: EncodedMessage): number {
-    return message.batch ? RequestCode.SEND_BATCH_MESSAGE : RequestCode.SEND_MESSAGE_V2;
+    if (message.batch) return RequestCode.SEND_BATCH_MESSAGE;
+    return message.reply ? RequestCode.SEND_REPLY_MESSAGE_V2 : RequestCode.SEND_MESSAGE_V2;
   }
 
   #header(queue: MessageQueue, message: EncodedMessage): ReturnType<typeof sendHeader> {
@@ -180,6 +181,7 @@ export function readSendResult(
     offsetMsgId: response.ext['msgId'] ?? '',
     queue: { ...queue, queueId },
     queueOffset: Number(response.ext['queueOffset'] ?? -1),
+    transactionId: response.ext['transactionId'],
     recallHandle: response.ext['recallHandle'],
   };
 }

@@ -1,0 +1,196 @@
+// Gantry's own client at a Java broker: what a producer and a consumer do beyond plain sends and pulls, judged by the broker that the
+// protocol comes from.
+
+import assert from 'node:assert/strict';
+import {
+  AdminClient,
+  type ClientOptions,
+  type LocalTransactionState,
+  Producer,
+  PushConsumer,
+  type ReceivedMessage,
+  stderrLogger,
+  TransactionProducer,
+} from '../../../src/client/index.ts';
+import type { Env, Suite } from '../runner.ts';
+import { until } from '../wait.ts';
+
+const quiet = { ...stderrLogger, info: () => {}, debug: () => {}, warn: () => {} };
+
+function options(env: Env, instanceName: string): ClientOptions {
+  return { namesrvAddr: env.broker.namesrvAddr, clientIp: '127.0.0.1', instanceName, logger: quiet };
+}
+
+async function createTopic(env: Env, topic: string, queues = 4): Promise<void> {
+  const admin = new AdminClient(options(env, `admin-${topic}`));
+  await admin.start();
+  await admin.createTopic(topic, { brokerAddr: env.broker.brokerAddr, readQueueNums: queues, writeQueueNums: queues });
+  await admin.close();
+}
+
+const texts = (messages: readonly ReceivedMessage[]): string[] => messages.map((message) => message.text());
+
+/** Commit, rollback and no verdict, after which the broker asks and gets one; a verdict of "not known" makes it ask again. */
+async function transactions(env: Env): Promise<void> {
+  const topic = 'ClientTx';
+  await createTopic(env, topic);
+  const got: ReceivedMessage[] = [];
+  const consumer = new PushConsumer({
+    ...options(env, 'tx-consumer'),
+    group: 'GID-ClientTx',
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    listener: async (messages) => {
+      got.push(...messages);
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  consumer.subscribe(topic);
+  await consumer.start();
+
+  const checks: string[] = [];
+  const producer = new TransactionProducer({
+    ...options(env, 'tx-producer'),
+    group: 'PID-ClientTx',
+    check: async (message) => {
+      checks.push(message.text());
+      if (message.text() === 'found out at the second check') {
+        return checks.filter((text) => text === message.text()).length > 1 ? 'COMMIT_MESSAGE' : 'UNKNOW';
+      }
+      return message.text() === 'checked and rolled back' ? 'ROLLBACK_MESSAGE' : 'COMMIT_MESSAGE';
+    },
+  });
+  await producer.start();
+  const run = async (body: string, state: LocalTransactionState | Error): Promise<string> => {
+    const result = await producer.sendInTransaction({ topic, body, keys: 'k' }, async (half) => {
+      assert.equal(half.transactionId, half.msgId);
+      if (state instanceof Error) throw state;
+      return state;
+    });
+    assert.equal(result.status, 'SEND_OK');
+    assert.equal(result.state, state instanceof Error ? 'UNKNOW' : state);
+    return result.msgId;
+  };
+  const id = await run('committed', 'COMMIT_MESSAGE');
+  await run('rolled back', 'ROLLBACK_MESSAGE');
+  await run('checked and committed', new Error('nobody knows'));
+  await run('checked and rolled back', 'UNKNOW');
+  await run('found out at the second check', 'UNKNOW');
+  await until('the three that were committed', async () => got.length >= 3);
+  await until('all checks', async () => checks.length >= 4);
+  assert.deepEqual(texts(got).sort(), ['checked and committed', 'committed', 'found out at the second check']);
+  const [first] = got.filter((message) => message.text() === 'committed');
+  assert.equal(first!.msgId, id);
+  assert.equal(first!.properties.get('TRAN_MSG'), 'true');
+  assert.deepEqual(
+    new Set(checks),
+    new Set(['checked and committed', 'checked and rolled back', 'found out at the second check']),
+  );
+
+  // A transaction of a run that has ended is another member's to answer for, without a send of its own.
+  await producer.sendInTransaction({ topic, body: 'left behind' }, async () => 'UNKNOW');
+  await producer.close();
+  const heir = new TransactionProducer({
+    ...options(env, 'tx-heir'),
+    group: 'PID-ClientTx',
+    topics: [topic],
+    check: async () => 'COMMIT_MESSAGE',
+  });
+  await heir.start();
+  await until('the one that was left behind', async () => texts(got).includes('left behind'));
+  await heir.close();
+  await consumer.close();
+  assert.equal(got.length, 4);
+}
+
+/** A request finds its reply; one that nobody answers ends at its time. */
+async function requestReply(env: Env): Promise<void> {
+  const topic = 'ClientRequest';
+  await createTopic(env, topic);
+  const replier = new Producer({ ...options(env, 'replier'), group: 'PID-ClientReply' });
+  await replier.start();
+  const consumer = new PushConsumer({
+    ...options(env, 'request-consumer'),
+    group: 'GID-ClientRequest',
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    listener: async ([message]) => {
+      if (message!.tags === 'ask') {
+        await replier.reply(message!, { body: `you said ${message!.text()}`, properties: { mood: 'good' } });
+      }
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  consumer.subscribe(topic);
+  await consumer.start();
+  const asker = new Producer({ ...options(env, 'asker'), group: 'PID-ClientAsk' });
+  await asker.start();
+  const asked = Array.from({ length: 10 }, async (_, i) => {
+    const reply = await asker.request({ topic, body: `hello ${i}`, tags: 'ask' }, { timeoutMs: 20_000 });
+    assert.equal(reply.text(), `you said hello ${i}`);
+    assert.equal(reply.properties.get('mood'), 'good');
+  });
+  await Promise.all(asked);
+  // Long bodies travel compressed, both ways.
+  const long = 'x'.repeat(20_000);
+  const reply = await asker.request({ topic, body: long, tags: 'ask' }, { timeoutMs: 20_000 });
+  assert.equal(reply.text(), `you said ${long}`);
+  await assert.rejects(asker.request({ topic, body: 'silence', tags: 'ignore' }, { timeoutMs: 500 }), {
+    code: 'REMOTING_TIMEOUT',
+  });
+  await Promise.all([asker.close(), consumer.close(), replier.close()]);
+}
+
+/** Levels, timers of all three kinds, and one that is recalled. */
+async function delays(env: Env): Promise<void> {
+  const topic = 'ClientDelay';
+  await createTopic(env, topic);
+  const got: ReceivedMessage[] = [];
+  const consumer = new PushConsumer({
+    ...options(env, 'delay-consumer'),
+    group: 'GID-ClientDelay',
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    listener: async (messages) => {
+      got.push(...messages);
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  consumer.subscribe(topic);
+  await consumer.start();
+  const producer = new Producer({ ...options(env, 'delay-producer'), group: 'PID-ClientDelay' });
+  await producer.start();
+  const recalled = await producer.send({ topic, body: 'recalled', delaySeconds: 8 });
+  assert.notEqual(recalled.recallHandle, undefined);
+  const level = await producer.send({ topic, body: 'level', delayLevel: 2 });
+  assert.equal(level.recallHandle, undefined);
+  await producer.send({ topic, body: 'seconds', delaySeconds: 2 });
+  await producer.send({ topic, body: 'ms', delayMs: 2500 });
+  await producer.send({ topic, body: 'at', deliverAt: Date.now() + 3000 });
+  const last = await producer.send({ topic, body: 'last', delaySeconds: 11 });
+  assert.equal(await producer.recall(topic, recalled.recallHandle!), recalled.msgId);
+  await assert.rejects(producer.recall(topic, 'nonsense'), { code: 'MESSAGE' });
+  await until('all but the recalled one', async () => got.length >= 5);
+  // What is due later has come, so what was due before would have.
+  assert.equal(got.at(-1)!.msgId, last.msgId);
+  assert.deepEqual(texts(got).sort(), ['at', 'last', 'level', 'ms', 'seconds']);
+  await Promise.all([producer.close(), consumer.close()]);
+}
+
+export const clientJava: Suite = {
+  name: 'client-java',
+  needs: ['java'],
+  shared: 'small files',
+  broker: {
+    kind: 'java',
+    conf: {
+      transactionTimeOut: 2000,
+      transactionCheckInterval: 1000,
+      // By default a verdict is noted after up to 3 s, and a check before that asks after what has one.
+      transactionOpBatchInterval: 100,
+      recallMessageEnable: true,
+    },
+  },
+  scenarios: [
+    { name: 'transactions', run: transactions },
+    { name: 'request-reply', run: requestReply },
+    { name: 'delays', run: delays },
+  ],
+};
