@@ -14,6 +14,7 @@ export type { ConsumeContext, ConsumeStatus, MessageListener } from './consume-s
 export type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
 export type { Boundary } from './initial-offset.ts';
 export { type Message, ReceivedMessage, type SendResult, type SendStatus } from './message-types.ts';
+export type { OrderlyContext, OrderlyListener, OrderlyStatus } from './orderly-service.ts';
 export {
   type BatchSendResult,
   Producer,

@@ -30,7 +30,8 @@ export interface PullLimits {
 export interface PullLoopOwner {
   readonly group: string;
   isRunning(): boolean;
-  isPaused(): boolean;
+  /** Nothing is to be pulled from the queue now. */
+  isPaused(taken: ProcessQueue): boolean;
   subscription(topic: string): SubscriptionData | undefined;
   /** An offset for the broker to save on the way; undefined for none. */
   commitOffset(taken: ProcessQueue): number | undefined;
@@ -99,7 +100,7 @@ export class PullLoop {
 
   async #turn(taken: ProcessQueue): Promise<void> {
     taken.lastPullAt = this.#client.clock.monotonic();
-    if (this.#owner.isPaused()) return this.#waiter.sleep(RETRY_MS);
+    if (this.#owner.isPaused(taken)) return this.#waiter.sleep(RETRY_MS);
     if (this.#tooMuchInHand(taken)) return this.#waiter.sleep(FLOW_CONTROL_MS);
     let result: PullResult;
     try {
