@@ -174,6 +174,164 @@ async function delays(env: Env): Promise<void> {
   await Promise.all([producer.close(), consumer.close()]);
 }
 
+/**
+ * Two ordered consumers, of which the second comes while messages flow and goes again: every queue's messages are consumed in order and,
+ * since a queue changes hands only between two calls, each once. A message that always fails ends in the dead letter topic.
+ */
+async function orderly(env: Env): Promise<void> {
+  const topic = 'ClientOrder';
+  const group = 'GID-ClientOrder';
+  await createTopic(env, topic);
+  const producer = new Producer({ ...options(env, 'order-producer'), group: 'PID-ClientOrder' });
+  await producer.start();
+  const queues = await producer.publishQueues(topic);
+  let sent = 0;
+  const send = async (count: number): Promise<void> => {
+    for (const end = sent + count; sent < end; sent++) {
+      for (const queue of queues) await producer.send({ topic, body: `${sent}` }, { queue });
+    }
+  };
+  const seen = new Map<number, number[]>(queues.map((queue) => [queue.queueId, []]));
+  const byMember = new Map<string, number>();
+  const busy = new Set<number>();
+  const failures = { left: 3 };
+  const start = async (name: string): Promise<PushConsumer> => {
+    const consumer = new PushConsumer({
+      ...options(env, name),
+      group,
+      consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+      suspendCurrentQueueTimeMillis: 50,
+      orderlyListener: async ([message]) => {
+        const { queueId } = message!.queue;
+        assert.ok(!busy.has(queueId), `two calls at once for queue ${queueId}`);
+        busy.add(queueId);
+        await new Promise(setImmediate);
+        busy.delete(queueId);
+        if (message!.text() === '7' && failures.left-- > 0) return 'SUSPEND_CURRENT_QUEUE_A_MOMENT';
+        seen.get(queueId)!.push(Number(message!.text()));
+        byMember.set(name, (byMember.get(name) ?? 0) + 1);
+        return 'SUCCESS';
+      },
+    });
+    consumer.subscribe(topic);
+    await consumer.start();
+    return consumer;
+  };
+  const mine = (consumer: PushConsumer): number => consumer.assignment.filter((queue) => queue.topic === topic).length;
+  const all = (): boolean => [...seen.values()].every((list) => list.length >= sent);
+
+  const first = await start('order-1');
+  await send(20);
+  await until('the first member has all', all);
+  const flow = send(150);
+  const second = await start('order-2');
+  await until('they share the queues', async () => mine(first) === 2 && mine(second) === 2);
+  await flow;
+  await send(20);
+  await until('both have all', all);
+  assert.ok(byMember.get('order-2')! > 0);
+  const more = send(100);
+  await second.close();
+  await until('the first one has all queues again', async () => mine(first) === 4);
+  await more;
+  await until('the rest', all);
+  const wanted = Array.from({ length: sent }, (_, i) => i);
+  for (const [queueId, list] of seen) assert.deepEqual(list, wanted, `queue ${queueId}`);
+  await first.close();
+
+  const dead: ReceivedMessage[] = [];
+  const undertaker = new PushConsumer({
+    ...options(env, 'undertaker'),
+    group: 'GID-ClientOrderDead',
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    listener: async (messages) => {
+      dead.push(...messages);
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  undertaker.subscribe(`%DLQ%${group}`);
+  await undertaker.start();
+  const calls: string[] = [];
+  const third = new PushConsumer({
+    ...options(env, 'order-3'),
+    group,
+    maxReconsumeTimes: 2,
+    suspendCurrentQueueTimeMillis: 50,
+    orderlyListener: async ([message]) => {
+      calls.push(`${message!.text()}/${message!.reconsumeTimes}`);
+      return message!.text() === 'hopeless' ? 'SUSPEND_CURRENT_QUEUE_A_MOMENT' : 'SUCCESS';
+    },
+  });
+  third.subscribe(topic);
+  await third.start();
+  const [queue] = queues;
+  await producer.send({ topic, body: 'hopeless' }, { queue: queue! });
+  await producer.send({ topic, body: 'behind it' }, { queue: queue! });
+  await until('the one behind it', async () => calls.includes('behind it/0'));
+  assert.deepEqual(calls, ['hopeless/0', 'hopeless/1', 'hopeless/2', 'behind it/0']);
+  await until('the dead letter', async () => dead.length > 0);
+  assert.equal(dead[0]!.text(), 'hopeless');
+  await Promise.all([third.close(), undertaker.close(), producer.close()]);
+}
+
+/** Offsets that an administrator resets while the consumers are online, by Gantry's admin client and by mqadmin. */
+async function reset(env: Env): Promise<void> {
+  const topic = 'ClientReset';
+  await createTopic(env, topic, 2);
+  const producer = new Producer({ ...options(env, 'reset-producer'), group: 'PID-ClientReset' });
+  await producer.start();
+  const queues = await producer.publishQueues(topic);
+  for (const queue of queues) for (const body of ['a', 'b', 'c']) await producer.send({ topic, body }, { queue });
+  const admin = new AdminClient(options(env, 'reset-admin'));
+  await admin.start();
+  const run = async (ordered: boolean): Promise<void> => {
+    const group = ordered ? 'GID-ClientResetOrdered' : 'GID-ClientReset';
+    const got: string[] = [];
+    const note = (messages: readonly ReceivedMessage[]): void => {
+      for (const message of messages) got.push(`${message.queue.queueId}${message.text()}`);
+    };
+    const consumer = new PushConsumer({
+      ...options(env, `reset-${ordered}`),
+      group,
+      consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+      persistConsumerOffsetIntervalMs: 300,
+      ...(ordered
+        ? {
+            orderlyListener: async (messages) => {
+              note(messages);
+              return 'SUCCESS';
+            },
+          }
+        : {
+            concurrency: 1,
+            listener: async (messages) => {
+              note(messages);
+              return 'CONSUME_SUCCESS';
+            },
+          }),
+    });
+    consumer.subscribe(topic);
+    await consumer.start();
+    const saved = async (count: number): Promise<void> => {
+      await until(`${count} messages`, async () => got.length >= count);
+      assert.equal(got.length, count);
+      for (const queueId of [0, 1]) {
+        const some = got.slice(count - 6).filter((text) => text.startsWith(String(queueId)));
+        assert.deepEqual(some, [`${queueId}a`, `${queueId}b`, `${queueId}c`]);
+      }
+      await until('they are saved', async () => (await admin.consumerProgress(group, topic)).diffTotal === 0);
+    };
+    await saved(6);
+    await admin.resetOffset(group, topic, 0);
+    await saved(12);
+    await env.java.mqadmin(['resetOffsetByTime', '-n', env.broker.namesrvAddr, '-g', group, '-t', topic, '-s', '0']);
+    await saved(18);
+    await consumer.close();
+  };
+  await Promise.all([run(false), run(true)]);
+  await Promise.all([admin.close(), producer.close()]);
+}
+
 export const clientJava: Suite = {
   name: 'client-java',
   needs: ['java'],
@@ -186,10 +344,13 @@ export const clientJava: Suite = {
       // By default a verdict is noted after up to 3 s, and a check before that asks after what has one.
       transactionOpBatchInterval: 100,
       recallMessageEnable: true,
+      useServerSideResetOffset: false,
     },
   },
   scenarios: [
     { name: 'transactions', run: transactions },
+    { name: 'orderly', run: orderly },
+    { name: 'reset', run: reset },
     { name: 'request-reply', run: requestReply },
     { name: 'delays', run: delays },
   ],
