@@ -2,6 +2,8 @@
 // protocol comes from.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import {
   AdminClient,
   type ClientOptions,
@@ -12,6 +14,7 @@ import {
   stderrLogger,
   TransactionProducer,
 } from '../../../src/client/index.ts';
+import { Child } from '../child.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
 
@@ -332,6 +335,47 @@ async function reset(env: Env): Promise<void> {
   await Promise.all([admin.close(), producer.close()]);
 }
 
+/** The examples do what they say. */
+async function examples(env: Env): Promise<void> {
+  const run = (
+    name: string,
+    ...args: string[]
+  ): { child: Child; output: () => string; ended: () => Promise<string> } => {
+    const logFile = join(env.dir, `${name}.log`);
+    const file = join(import.meta.dirname, `../../../examples/${name}.js`);
+    const environment = { ...process.env, HOME: env.dir, NAMESRV_ADDR: env.broker.namesrvAddr };
+    const child = Child.server(name, process.execPath, [file, ...args], { cwd: env.dir, env: environment, logFile });
+    const output = (): string => readFileSync(logFile, 'utf8');
+    const ended = async (): Promise<string> => {
+      await child.finish();
+      return output();
+    };
+    return { child, output, ended };
+  };
+  const topic = 'ClientExamples';
+  await createTopic(env, topic);
+  const consumers = [run('orderly-consumer', topic, 'order'), run('push-consumer', topic)];
+  const delayed = run('delayed', topic);
+  const transaction = run('transaction', topic);
+  assert.match(await run('request-reply', 'ClientExampleQuestions').ended(), /^the answer: 17 characters$/m);
+  assert.match(await run('produce', topic).ended(), /^SEND_OK: 3 messages/m);
+  const verdicts = await transaction.ended();
+  assert.match(verdicts, /^order-1: COMMIT_MESSAGE [0-9A-F]{32}$/m);
+  assert.match(verdicts, /^order-3: UNKNOW$/m);
+  assert.match(verdicts, /^the broker asks after order-3: COMMIT_MESSAGE$/m);
+  assert.match(await delayed.ended(), /^SEND_OK\nSEND_OK\nSEND_OK\ndue at 20.*Z\nrecalled [0-9A-F]{32}$/m);
+  const [inOrder, all] = consumers;
+  await until('the orders', () => inOrder!.output().includes('order 17 shipped'));
+  assert.match(inOrder!.output(), /order 17 created\n.*order 17 paid\n.*order 17 shipped\n/);
+  await until('what was delayed', () =>
+    ['by level', 'in 3 s', 'at its time'].every((text) => all!.output().includes(text)),
+  );
+  await until('what was paid', () => (all!.output().match(/ paid$/gm)?.length ?? 0) >= 3);
+  for (const { child } of consumers) assert.equal((await child.signal('SIGINT')).code, 0);
+  assert.doesNotMatch(all!.output(), /never mind/);
+  assert.match(await run('pull-consumer', topic).ended(), /^\d:\d+ hello$/m);
+}
+
 export const clientJava: Suite = {
   name: 'client-java',
   needs: ['java'],
@@ -353,5 +397,6 @@ export const clientJava: Suite = {
     { name: 'reset', run: reset },
     { name: 'request-reply', run: requestReply },
     { name: 'delays', run: delays },
+    { name: 'examples', run: examples },
   ],
 };
