@@ -13,6 +13,7 @@ export type { ClientOptions } from './client-options.ts';
 export type { ConsumeContext, ConsumeStatus, MessageListener } from './consume-service.ts';
 export type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
 export type { Boundary } from './initial-offset.ts';
+export type { TraceOptions } from './message-trace.ts';
 export { type Message, ReceivedMessage, type SendResult, type SendStatus } from './message-types.ts';
 export type { OrderlyContext, OrderlyListener, OrderlyStatus } from './orderly-service.ts';
 export {

@@ -6,7 +6,9 @@
 //   a broker forgets a lock after 60 s; somebody else may have gone on then, and the queue is taken anew, from the saved offset
 
 import { type Clock, errorText, type Logger, type Timer } from '../common/index.ts';
+import { traceResult } from './consume-service.ts';
 import type { MessageModel } from './heartbeat.ts';
+import type { MessageTrace } from './message-trace.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import type { ProcessQueue } from './process-queue.ts';
@@ -57,6 +59,7 @@ export interface OrderlyServiceOptions {
   /** Somebody else may have consumed from this queue: it must be taken anew, and nothing of it saved. */
   lost: (taken: ProcessQueue) => void;
   sendBack: (message: ReceivedMessage) => Promise<void>;
+  trace: MessageTrace | undefined;
   clock: Clock;
   logger: Logger;
 }
@@ -248,7 +251,9 @@ export class OrderlyService {
     const context = newContext(taken.queue);
     const messages = taken.first(batchSize);
     taken.lastConsumeAt = this.#clock.now();
+    const traced = this.#options.trace?.before(messages);
     let status: OrderlyStatus | undefined;
+    let failed = false;
     try {
       status = await listener(messages, context);
       if (status !== 'SUCCESS' && status !== 'SUSPEND_CURRENT_QUEUE_A_MOMENT') {
@@ -257,11 +262,13 @@ export class OrderlyService {
         );
       }
     } catch (error) {
+      failed = true;
       logger.warn(
         `${group}: the listener failed on ${messages[0]!.msgId} of ${queueText(taken.queue)}: ${errorText(error)}`,
       );
     }
     const ok = status === 'SUCCESS';
+    if (traced !== undefined) this.#options.trace!.after(traced, traceResult(status, ok, failed, false));
     this.#count(taken.queue.topic, ok ? messages.length : 0, ok ? 0 : messages.length);
     const done = ok ? messages : await this.#sendBackExhausted(messages);
     if (done.length > 0) this.#commit(taken, taken.remove(done));

@@ -7,6 +7,7 @@ import { expectSuccess } from './client-errors.ts';
 import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
 import { type EncodeLimits, encodeBatchMessage, encodeMessage, type SystemFields } from './message-encoder.ts';
+import { MessageTrace, type TraceOptions } from './message-trace.ts';
 import type { Message, ReceivedMessage, SendResult } from './message-types.ts';
 import type { MessageQueue } from './queues.ts';
 import { parseRecallHandle } from './recall-handle.ts';
@@ -14,7 +15,7 @@ import { type QueueSelector, SendKernel } from './send-kernel.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a Producer. */
-export interface ProducerOptions extends ClientOptions {
+export interface ProducerOptions extends ClientOptions, TraceOptions {
   /** The producer group. */
   group: string;
   /** Ms for a send with all its tries. Default 3000. */
@@ -77,6 +78,8 @@ export function selectByShardingKey(queues: readonly MessageQueue[], shardingKey
  */
 export class Producer {
   readonly group: string;
+  /** @internal */
+  protected readonly trace: MessageTrace | undefined;
   readonly #client: ClientInstance;
   readonly #kernel: SendKernel;
   readonly #limits: EncodeLimits;
@@ -93,6 +96,8 @@ export class Producer {
     this.group = options.group;
     this.#client = options.client ?? new ClientInstance(options);
     this.#kernel = new SendKernel(this.#client, options);
+    this.trace = MessageTrace.of(this.#client, this.group, 'PRODUCE', options);
+    this.#kernel.trace = this.trace;
     this.#timeoutMs = options.sendTimeoutMs ?? 3000;
     this.#topics = options.topics ?? [];
     this.#limits = {
@@ -265,6 +270,7 @@ export class Producer {
     this.#state = 'closed';
     if (!wasRunning) return;
     this.#client.replies.failAll(this, new GantryError('CLIENT_STATE', 'the producer is closed'));
+    await this.trace?.close();
     await this.#client.removeProducer(this.group);
     await this.#client.release();
   }

@@ -6,6 +6,7 @@ import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
 import type { MessageListener } from './consume-service.ts';
 import type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
+import type { TraceOptions } from './message-trace.ts';
 import type { OrderlyListener } from './orderly-service.ts';
 import type { PullLimits } from './pull-loop.ts';
 import { PushMember } from './push-member.ts';
@@ -13,7 +14,7 @@ import type { MessageQueue } from './queues.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a PushConsumer. */
-export interface PushConsumerOptions extends ClientOptions, PullLimits {
+export interface PushConsumerOptions extends ClientOptions, PullLimits, TraceOptions {
   /** The consumer group; members of one group must subscribe to the same topics and tags. */
   group: string;
   /** Called for each message (or batch), many at once. Either this or `orderlyListener` is needed. */

@@ -13,6 +13,7 @@ import type { GroupConsumer } from './group-consumer.ts';
 import type { ConsumeFromWhere, ConsumerData, MessageModel } from './heartbeat.ts';
 import { initialOffset } from './initial-offset.ts';
 import { LocalOffsetStore } from './local-offset-store.ts';
+import { MessageTrace } from './message-trace.ts';
 import { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import { type OrderlyListener, OrderlyService, type OrderlyStatus } from './orderly-service.ts';
@@ -56,6 +57,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   /** One of the two. */
   readonly #consume: ConsumeService | undefined;
   readonly #orderly: OrderlyService | undefined;
+  readonly #trace: MessageTrace | undefined;
   #state: 'created' | 'running' | 'closed' = 'created';
   #paused = false;
   #startedAt = 0;
@@ -86,6 +88,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       ...(options.orderlyListener === undefined ? {} : { consumeConcurrentlyMaxSpan: Number.MAX_SAFE_INTEGER }),
     });
     const times = options.maxReconsumeTimes ?? -1;
+    this.#trace = MessageTrace.of(client, this.group, 'CONSUME', options);
     const { listener, orderlyListener } = options;
     if (orderlyListener !== undefined) this.#orderly = this.#newOrderly(options, orderlyListener, times);
     if (listener === undefined) return;
@@ -99,6 +102,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       messageModel: this.messageModel,
       offsets: this.#offsets,
       sendBack: (message, delayLevel) => sendBack.sendBack(message, delayLevel),
+      trace: this.#trace,
       clock,
       logger,
     });
@@ -156,6 +160,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     );
     await this.#orderly?.unlock(held);
     this.#rebalancer.dropAll();
+    await this.#trace?.close();
     await this.#client.removeConsumer(this.group);
     await this.#client.release();
   }
@@ -308,6 +313,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       queues: () => this.#rebalancer.queues(),
       lost: (taken) => void this.#rebalancer.drop(taken).then(() => this.#client.rebalanceNow()),
       sendBack: (message) => sendBack.sendCopy(message),
+      trace: this.#trace,
       clock: this.#clock,
       logger: this.#client.logger,
     });

@@ -133,15 +133,15 @@ export class TransactionProducer extends Producer {
         this.client.logger.warn(`${this.group}: the transaction of ${msgId} failed: ${errorText(thrown)}`);
       }
     }
-    await this.#end(message.topic, half, transactionId, state);
+    await this.#end(message, half, transactionId, state);
     return { ...half, transactionId, state, error };
   }
 
-  async #end(topic: string, half: SendResult, transactionId: string, state: LocalTransactionState): Promise<void> {
+  async #end(message: Message, half: SendResult, transactionId: string, state: LocalTransactionState): Promise<void> {
     try {
       const address = await this.client.masterAddress(half.queue);
       const header = this.#header(state, {
-        topic,
+        topic: message.topic,
         tranStateTableOffset: half.queueOffset,
         commitLogOffset: decodeOffsetMessageId(half.offsetMsgId).offset,
         msgId: half.msgId,
@@ -150,6 +150,10 @@ export class TransactionProducer extends Producer {
         bname: half.queue.brokerName,
       });
       await this.client.connections.sendOneway(address, RequestCode.END_TRANSACTION, header, null);
+      const keys =
+        typeof message.keys === 'string' || message.keys === undefined ? message.keys : message.keys.join(' ');
+      const noted = { topic: message.topic, msgId: half.msgId, tags: message.tags, keys };
+      this.trace?.ended(noted, address, transactionId, state, false);
     } catch (error) {
       this.client.logger.warn(
         `${this.group}: ${state} of ${half.msgId} on ${queueText(half.queue)} did not leave, the broker will ask: ${errorText(error)}`,
@@ -188,6 +192,10 @@ export class TransactionProducer extends Producer {
         bname: ext['bname'],
       }),
     );
+    if (this.trace === undefined) return;
+    const { topic, msgId, tags, properties } = message;
+    const noted = { topic, msgId, tags, keys: properties.get(PropertyName.KEYS) };
+    this.trace.ended(noted, channel.remoteAddress, ext['transactionId'] ?? '', state, true);
   }
 
   #header(state: LocalTransactionState, rest: ExtFields): ExtFields {

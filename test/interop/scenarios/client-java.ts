@@ -15,9 +15,12 @@ import {
   TransactionProducer,
 } from '../../../src/client/index.ts';
 import { Child } from '../child.ts';
+import { received } from '../clients.ts';
+import { call } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
 
+const UPDATE_BROKER_CONFIG = 25;
 const quiet = { ...stderrLogger, info: () => {}, debug: () => {}, warn: () => {} };
 
 function options(env: Env, instanceName: string): ClientOptions {
@@ -240,6 +243,41 @@ async function orderly(env: Env): Promise<void> {
   await until('the rest', all);
   const wanted = Array.from({ length: sent }, (_, i) => i);
   for (const [queueId, list] of seen) assert.deepEqual(list, wanted, `queue ${queueId}`);
+
+  // The locks hold between members of both kinds.
+  const before = sent;
+  const java = env.java.start('consume', {
+    namesrv: env.broker.namesrvAddr,
+    topic,
+    group,
+    orderly: true,
+    instance: 'java',
+  });
+  await until('the Java member has its half', async () => mine(first) === 2);
+  await send(30);
+  const ofJava = new Map<number, number[]>();
+  const count = (list: readonly number[] | undefined): number => new Set(list).size;
+  await until('both have all', () => {
+    ofJava.clear();
+    for (const row of received(java.rows)) {
+      const queueId = Number(row['queueId']);
+      ofJava.set(queueId, [...(ofJava.get(queueId) ?? []), Number(row['body'])]);
+    }
+    return queues.every(({ queueId }) => count([...seen.get(queueId)!, ...(ofJava.get(queueId) ?? [])]) >= sent);
+  });
+  assert.equal(ofJava.size, 2);
+  for (const [queueId, list] of ofJava) {
+    assert.deepEqual(
+      list,
+      [...list].sort((a, b) => a - b),
+    );
+    assert.deepEqual(seen.get(queueId), wanted, `queue ${queueId} was given to Java`);
+  }
+  for (const { queueId } of queues) {
+    if (!ofJava.has(queueId)) assert.equal(seen.get(queueId)!.at(-1), sent - 1);
+  }
+  assert.ok(sent === before + 30);
+  await java.close();
   await first.close();
 
   const dead: ReceivedMessage[] = [];
@@ -287,7 +325,7 @@ async function reset(env: Env): Promise<void> {
   for (const queue of queues) for (const body of ['a', 'b', 'c']) await producer.send({ topic, body }, { queue });
   const admin = new AdminClient(options(env, 'reset-admin'));
   await admin.start();
-  const run = async (ordered: boolean): Promise<void> => {
+  const run = async (ordered: boolean): Promise<() => Promise<void>> => {
     const group = ordered ? 'GID-ClientResetOrdered' : 'GID-ClientReset';
     const got: string[] = [];
     const note = (messages: readonly ReceivedMessage[]): void => {
@@ -329,10 +367,57 @@ async function reset(env: Env): Promise<void> {
     await saved(12);
     await env.java.mqadmin(['resetOffsetByTime', '-n', env.broker.namesrvAddr, '-g', group, '-t', topic, '-s', '0']);
     await saved(18);
-    await consumer.close();
+    return async () => {
+      // Where the broker keeps the new offset until the next pull, as it does by default.
+      await admin.resetOffset(group, topic, 0);
+      await saved(24);
+      await consumer.close();
+    };
   };
-  await Promise.all([run(false), run(true)]);
+  const rest = await Promise.all([run(false), run(true)]);
+  await call(env.broker.brokerAddr, UPDATE_BROKER_CONFIG, {}, Buffer.from('useServerSideResetOffset=true\n'));
+  await Promise.all(rest.map((end) => end()));
   await Promise.all([admin.close(), producer.close()]);
+}
+
+/** Java's tools read the notes of what a message went through. */
+async function trace(env: Env): Promise<void> {
+  const topic = 'ClientTrace';
+  await createTopic(env, topic);
+  const producer = new TransactionProducer({
+    ...options(env, 'trace-producer'),
+    group: 'PID-ClientTrace',
+    enableMsgTrace: true,
+    check: async () => 'COMMIT_MESSAGE',
+  });
+  await producer.start();
+  const sent = await producer.send({ topic, body: 'traced', keys: ['order-9'], tags: 'TagA' });
+  const half = await producer.sendInTransaction({ topic, body: 'half' }, async () => 'COMMIT_MESSAGE');
+  await producer.close();
+  for (const ordered of [false, true]) {
+    let got = 0;
+    const consumer = new PushConsumer({
+      ...options(env, `trace-${ordered}`),
+      group: ordered ? 'GID-ClientTraceOrdered' : 'GID-ClientTrace',
+      consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+      enableMsgTrace: true,
+      ...(ordered
+        ? { orderlyListener: async () => (got++ < 2 ? 'SUCCESS' : 'SUCCESS') }
+        : { listener: async () => (got++ < 2 ? 'CONSUME_SUCCESS' : 'CONSUME_SUCCESS') }),
+    });
+    consumer.subscribe(topic);
+    await consumer.start();
+    await until('both messages', async () => got >= 2);
+    await consumer.close();
+  }
+  const show = async (id: string): Promise<string> =>
+    env.java.mqadmin(['queryMsgTraceById', '-n', env.broker.namesrvAddr, '-i', id]);
+  await until('the notes of the first', async () => {
+    const text = await show(sent.msgId);
+    return /^Pub +PID-ClientTrace .*success/m.test(text) && (text.match(/GID-ClientTrace/g)?.length ?? 0) >= 2;
+  });
+  const text = await show(half.msgId);
+  assert.match(text, /^Pub +PID-ClientTrace .*success/m);
 }
 
 /** The examples do what they say. */
@@ -389,6 +474,7 @@ export const clientJava: Suite = {
       transactionOpBatchInterval: 100,
       recallMessageEnable: true,
       useServerSideResetOffset: false,
+      traceTopicEnable: true,
     },
   },
   scenarios: [
@@ -397,6 +483,7 @@ export const clientJava: Suite = {
     { name: 'reset', run: reset },
     { name: 'request-reply', run: requestReply },
     { name: 'delays', run: delays },
+    { name: 'trace', run: trace },
     { name: 'examples', run: examples },
   ],
 };
