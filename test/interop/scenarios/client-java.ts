@@ -244,7 +244,7 @@ async function orderly(env: Env): Promise<void> {
   const wanted = Array.from({ length: sent }, (_, i) => i);
   for (const [queueId, list] of seen) assert.deepEqual(list, wanted, `queue ${queueId}`);
 
-  // The locks hold between members of both kinds.
+  // The locks hold between members of both kinds. The number in a body is its offset in each queue.
   const before = sent;
   const java = env.java.start('consume', {
     namesrv: env.broker.namesrvAddr,
@@ -261,7 +261,7 @@ async function orderly(env: Env): Promise<void> {
     ofJava.clear();
     for (const row of received(java.rows)) {
       const queueId = Number(row['queueId']);
-      ofJava.set(queueId, [...(ofJava.get(queueId) ?? []), Number(row['body'])]);
+      ofJava.set(queueId, [...(ofJava.get(queueId) ?? []), Number(row['queueOffset'])]);
     }
     return queues.every(({ queueId }) => count([...seen.get(queueId)!, ...(ofJava.get(queueId) ?? [])]) >= sent);
   });
@@ -396,14 +396,18 @@ async function trace(env: Env): Promise<void> {
   await producer.close();
   for (const ordered of [false, true]) {
     let got = 0;
+    const count = <T>(status: T): T => {
+      got++;
+      return status;
+    };
     const consumer = new PushConsumer({
       ...options(env, `trace-${ordered}`),
       group: ordered ? 'GID-ClientTraceOrdered' : 'GID-ClientTrace',
       consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
       enableMsgTrace: true,
       ...(ordered
-        ? { orderlyListener: async () => (got++ < 2 ? 'SUCCESS' : 'SUCCESS') }
-        : { listener: async () => (got++ < 2 ? 'CONSUME_SUCCESS' : 'CONSUME_SUCCESS') }),
+        ? { orderlyListener: async () => count('SUCCESS' as const) }
+        : { listener: async () => count('CONSUME_SUCCESS' as const) }),
     });
     consumer.subscribe(topic);
     await consumer.start();
@@ -474,6 +478,8 @@ export const clientJava: Suite = {
       transactionOpBatchInterval: 100,
       recallMessageEnable: true,
       useServerSideResetOffset: false,
+      // On a busy machine a send may wait.
+      waitTimeMillsInSendQueue: 5000,
       traceTopicEnable: true,
     },
   },
