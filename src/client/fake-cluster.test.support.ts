@@ -149,6 +149,16 @@ export class FakeBroker {
     return list.length - 1;
   }
 
+  /** Answers the pull of a queue that has waited longest as a broker does that keeps a reset offset for the group. */
+  resetByPull(topic: string, queueId: number, offset: number): void {
+    const queue = `${topic}@${queueId}`;
+    const waiting = this.#waiting.find((some) => some.queue === queue)!;
+    this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+    const maxOffset = this.queues.get(queue)?.length ?? 0;
+    const ext = { nextBeginOffset: offset, minOffset: 0, maxOffset, suggestWhichBrokerId: 0 };
+    waiting.responder.respond(ResponseCode.PULL_OFFSET_MOVED, 'OFFSET_RESET', ext);
+  }
+
   /** Sends a request to every connected client and gathers the answers. */
   ask(code: number, ext: ExtFields, body: Uint8Array | null = null): Promise<RemotingResponse[]> {
     const calls = [...this.#server.channels].map((channel) => channel.invoke(code, ext, body, 5000));
