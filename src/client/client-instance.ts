@@ -15,9 +15,11 @@ import type { GroupConsumer } from './group-consumer.ts';
 import { type ConsumerData, heartbeatBody } from './heartbeat.ts';
 import { KeepAlive } from './keep-alive.ts';
 import { NameServers } from './name-servers.ts';
+import { PendingReplies } from './pending-replies.ts';
 import type { MessageQueue } from './queues.ts';
 import { RepeatedLog } from './repeated-log.ts';
 import { RouteTable } from './route-table.ts';
+import type { TransactionCheckRequest } from './transaction-producer.ts';
 
 const REBALANCE_INTERVAL_MS = 20_000;
 const REBALANCE_RETRY_MS = 1000;
@@ -38,6 +40,10 @@ export class ClientInstance {
   readonly logger: Logger;
   /** For trouble that repeats each second. */
   readonly repeated: RepeatedLog;
+  /** Requests of producers that wait for their reply. */
+  readonly replies: PendingReplies;
+  /** Who answers a broker's questions after transactions, by producer group. */
+  readonly transactionChecks: Map<string, (request: TransactionCheckRequest) => void> = new Map();
   #connections: Connections | undefined;
   #nameServers: NameServers | undefined;
   #routes: RouteTable | undefined;
@@ -59,6 +65,7 @@ export class ClientInstance {
     this.random = settings.random;
     this.logger = settings.logger;
     this.repeated = new RepeatedLog(settings.logger, settings.clock);
+    this.replies = new PendingReplies(settings.clock);
     const salt = settings.random.int(0x1_0000_0000);
     const instanceName = settings.instanceName ?? defaults.instanceName ?? `${process.pid}#${salt}`;
     this.clientId = `${settings.clientIp}@${instanceName}`;

@@ -3,6 +3,7 @@
 
 import { type Clock, errorText, type Logger } from '../common/index.ts';
 import type { MessageModel } from './heartbeat.ts';
+import { type MessageTrace, TraceResult } from './message-trace.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import type { ProcessQueue } from './process-queue.ts';
@@ -42,6 +43,7 @@ export interface ConsumeServiceOptions {
   messageModel: MessageModel;
   offsets: OffsetStore;
   sendBack: (message: ReceivedMessage, delayLevel: number) => Promise<void>;
+  trace: MessageTrace | undefined;
   clock: Clock;
   logger: Logger;
 }
@@ -142,16 +144,23 @@ export class ConsumeService {
     const context = newContext(taken.queue);
     const now = clock.now();
     for (const message of messages) taken.started(message, now);
+    const traced = this.#options.trace?.before(messages);
     let status: ConsumeStatus | undefined;
+    let failed = false;
     try {
       status = await listener(messages, context);
       if (status !== 'CONSUME_SUCCESS' && status !== 'RECONSUME_LATER') {
         logger.warn(`${group}: the listener answered ${String(status)}, which counts as RECONSUME_LATER`);
       }
     } catch (error) {
+      failed = true;
       logger.warn(
         `${group}: the listener failed on ${messages[0]!.msgId} of ${queueText(taken.queue)}: ${errorText(error)}`,
       );
+    }
+    if (traced !== undefined) {
+      const late = clock.now() - now >= this.#options.consumeTimeoutMs;
+      this.#options.trace!.after(traced, traceResult(status, status === 'CONSUME_SUCCESS', failed, late));
     }
     // The queue went to another member meanwhile, which starts from the saved offset: the result here counts no more.
     if (taken.dropped) return;
@@ -216,6 +225,14 @@ export class ConsumeService {
       stats.failed += failed;
     }
   }
+}
+
+/** RocketMQ: how the consume hooks sort the end of a listener call. */
+export function traceResult(status: string | undefined, ok: boolean, failed: boolean, late: boolean): number {
+  if (failed) return TraceResult.EXCEPTION;
+  if (status === undefined) return TraceResult.RETURNNULL;
+  if (late) return TraceResult.TIME_OUT;
+  return ok ? TraceResult.SUCCESS : TraceResult.FAILED;
 }
 
 function newContext(queue: MessageQueue): ConsumeContext {

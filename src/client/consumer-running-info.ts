@@ -1,5 +1,6 @@
 // What a consumer tells a broker that asks for its state (307), for mqadmin consumerStatus and the like. RocketMQ: ConsumerRunningInfo.
 
+import type { Clock } from '../common/index.ts';
 import type { ClientInstance } from './client-instance.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { queueMap } from './queue-json.ts';
@@ -11,6 +12,7 @@ export interface RunningInfoInput {
   client: ClientInstance;
   consumeType: 'CONSUME_ACTIVELY' | 'CONSUME_PASSIVELY';
   concurrency: number;
+  orderly: boolean;
   startedAt: number;
   subscriptions: SubscriptionData[];
   queues: readonly ProcessQueue[];
@@ -34,13 +36,18 @@ function processQueueInfo(taken: ProcessQueue, input: RunningInfoInput): object 
     transactionMsgMinOffset: 0,
     transactionMsgMaxOffset: 0,
     transactionMsgCount: 0,
-    locked: false,
-    tryUnlockTimes: 0,
-    lastLockTimestamp: 0,
+    locked: taken.locked,
+    tryUnlockTimes: taken.tryUnlockTimes,
+    lastLockTimestamp: taken.lastLockAt === 0 ? 0 : wallClock(clock, taken.lastLockAt),
     droped: taken.dropped,
-    lastPullTimestamp: Math.round(clock.now() - (clock.monotonic() - taken.lastPullAt)),
+    lastPullTimestamp: wallClock(clock, taken.lastPullAt),
     lastConsumeTimestamp: taken.lastConsumeAt,
   };
+}
+
+/** The time of day of a monotonic time. */
+function wallClock(clock: Clock, monotonic: number): number {
+  return Math.round(clock.now() - (clock.monotonic() - monotonic));
 }
 
 /** The ConsumerRunningInfo, ready for JSON. Rates are means since the start. */
@@ -62,7 +69,7 @@ export function consumerRunningInfo(input: RunningInfoInput): object {
     properties: {
       PROP_NAMESERVER_ADDR: `${input.client.settings.namesrvAddrs.join(';')};`,
       PROP_THREADPOOL_CORE_SIZE: String(input.concurrency),
-      PROP_CONSUMEORDERLY: 'false',
+      PROP_CONSUMEORDERLY: String(input.orderly),
       PROP_CONSUME_TYPE: input.consumeType,
       PROP_CLIENT_VERSION: CLIENT_VERSION,
       PROP_CONSUMER_START_TIMESTAMP: String(input.startedAt),

@@ -104,6 +104,8 @@ export class FakeBroker {
   readonly offsets: Map<string, number> = new Map();
   /** Client ids by group. */
   readonly members: Map<string, Set<string>> = new Map();
+  /** `group@topic@queueId` to the client that holds the lock. */
+  readonly locks: Map<string, string> = new Map();
   answer: Answer = () => undefined;
   address = '';
   readonly #server: RemotingServer;
@@ -145,6 +147,16 @@ export class FakeBroker {
     this.#waiting = this.#waiting.filter((waiting) => waiting.queue !== key);
     for (const { responder, offset } of woken) this.#respondPull(responder, key, offset);
     return list.length - 1;
+  }
+
+  /** Answers the pull of a queue that has waited longest as a broker does that keeps a reset offset for the group. */
+  resetByPull(topic: string, queueId: number, offset: number): void {
+    const queue = `${topic}@${queueId}`;
+    const waiting = this.#waiting.find((some) => some.queue === queue)!;
+    this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+    const maxOffset = this.queues.get(queue)?.length ?? 0;
+    const ext = { nextBeginOffset: offset, minOffset: 0, maxOffset, suggestWhichBrokerId: 0 };
+    waiting.responder.respond(ResponseCode.PULL_OFFSET_MOVED, 'OFFSET_RESET', ext);
   }
 
   /** Sends a request to every connected client and gathers the answers. */
@@ -197,11 +209,31 @@ export class FakeBroker {
       case RequestCode.SEND_MESSAGE_V2:
       case RequestCode.SEND_BATCH_MESSAGE:
         return this.#send(request, noted);
+      case RequestCode.LOCK_BATCH_MQ:
+      case RequestCode.UNLOCK_BATCH_MQ:
+        return request.respond(ResponseCode.SUCCESS, null, null, this.#lock(noted));
       case RequestCode.CONSUMER_SEND_MSG_BACK:
         return request.respond(ResponseCode.SUCCESS);
       default:
         return request.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED);
     }
+  }
+
+  #lock({ code, body }: Noted): Uint8Array {
+    const { clientId, consumerGroup, mqSet } = JSON.parse(body.toString()) as {
+      clientId: string;
+      consumerGroup: string;
+      mqSet: Array<{ topic: string; brokerName: string; queueId: number }>;
+    };
+    const lockOKMQSet = mqSet.filter(({ topic, queueId }) => {
+      const key = `${consumerGroup}@${topic}@${queueId}`;
+      const holder = this.locks.get(key) ?? clientId;
+      if (holder !== clientId) return false;
+      if (code === RequestCode.LOCK_BATCH_MQ) this.locks.set(key, clientId);
+      else this.locks.delete(key);
+      return true;
+    });
+    return toJsonBytes({ lockOKMQSet });
   }
 
   #heartbeat(body: Uint8Array): void {

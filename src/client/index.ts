@@ -13,11 +13,14 @@ export type { ClientOptions } from './client-options.ts';
 export type { ConsumeContext, ConsumeStatus, MessageListener } from './consume-service.ts';
 export type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
 export type { Boundary } from './initial-offset.ts';
+export type { TraceOptions } from './message-trace.ts';
 export { type Message, ReceivedMessage, type SendResult, type SendStatus } from './message-types.ts';
+export type { OrderlyContext, OrderlyListener, OrderlyStatus } from './orderly-service.ts';
 export {
   type BatchSendResult,
   Producer,
   type ProducerOptions,
+  type Reply,
   type SendOptions,
   selectByShardingKey,
 } from './producer.ts';
@@ -25,5 +28,15 @@ export { PullConsumer, type PullConsumerOptions } from './pull-consumer.ts';
 export type { PullLimits } from './pull-loop.ts';
 export { PushConsumer, type PushConsumerOptions } from './push-consumer.ts';
 export type { MessageQueue } from './queues.ts';
+export { parseRecallHandle, type RecallHandle } from './recall-handle.ts';
 export type { BrokerData, QueueData, TopicRoute } from './route.ts';
 export { stderrLogger } from './stderr-logger.ts';
+export {
+  type HalfMessage,
+  type LocalTransaction,
+  type LocalTransactionState,
+  type TransactionChecker,
+  TransactionProducer,
+  type TransactionProducerOptions,
+  type TransactionSendResult,
+} from './transaction-producer.ts';

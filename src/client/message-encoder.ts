@@ -29,6 +29,8 @@ export interface EncodedMessage {
   /** Property text of the header. */
   properties: string;
   batch: boolean;
+  /** An answer to a request (SEND_REPLY_MESSAGE_V2): the broker pushes it to who asked. */
+  reply: boolean;
   /** Only for a message that a consumer sends back. */
   reconsumeTimes: number;
   maxReconsumeTimes: number | undefined;
@@ -40,6 +42,14 @@ export interface EncodeLimits {
   maxMessageSize: number;
   /** Bodies of at least this many bytes are compressed. */
   compressOverBytes: number;
+}
+
+/** What the client itself adds to a message: a half message's marks, a request's address. */
+export interface SystemFields {
+  properties: Readonly<Record<string, string>>;
+  /** Bits of the sysFlag. */
+  sysFlag?: number;
+  reply?: boolean;
 }
 
 /** RocketMQ: a client's property map is a HashMap of the default capacity. */
@@ -59,20 +69,31 @@ function keysText(keys: string | readonly string[]): string {
 }
 
 function delayProperties(message: Message, properties: Map<string, string>): void {
-  const given = [message.delayLevel, message.delayMs, message.deliverAt].filter((value) => value !== undefined);
-  if (given.length > 1) throw new GantryError('MESSAGE', 'only one of delayLevel, delayMs and deliverAt may be given');
+  const { delayLevel, delayMs, delaySeconds, deliverAt } = message;
+  const given = [delayLevel, delayMs, delaySeconds, deliverAt].filter((value) => value !== undefined);
+  if (given.length > 1) {
+    throw new GantryError('MESSAGE', 'only one of delayLevel, delayMs, delaySeconds and deliverAt may be given');
+  }
   const value = given[0];
   if (value === undefined) return;
   if (!Number.isSafeInteger(value) || value < 0) {
     throw new GantryError('MESSAGE', `the delay is ${value}; it must be a whole number that is not negative`);
   }
-  if (message.delayLevel !== undefined) {
+  if (delayLevel !== undefined) {
     if (value > 0) properties.set(PropertyName.DELAY, String(value));
-  } else if (message.delayMs !== undefined) {
+  } else if (delayMs !== undefined) {
     properties.set(PropertyName.TIMER_DELAY_MS, String(value));
+  } else if (delaySeconds !== undefined) {
+    properties.set(PropertyName.TIMER_DELAY_SEC, String(value));
   } else {
     properties.set(PropertyName.TIMER_DELIVER_MS, String(value));
   }
+}
+
+/** Whether a message asks to be delivered later. */
+export function isDelayed(message: Message): boolean {
+  const { delayLevel, delayMs, delaySeconds, deliverAt } = message;
+  return Boolean(delayLevel) || delayMs !== undefined || delaySeconds !== undefined || deliverAt !== undefined;
 }
 
 /** The property map of a message, its new id included. @throws GantryError MESSAGE */
@@ -116,19 +137,23 @@ export async function encodeMessage(
   message: Message,
   uniqueKey: string,
   limits: EncodeLimits,
+  system?: SystemFields,
 ): Promise<EncodedMessage> {
   checkSendTopic(message.topic);
   const body = bodyBytes(message, limits);
-  const properties = propertyText(messageProperties(message, uniqueKey));
+  const map = messageProperties(message, uniqueKey);
+  if (system !== undefined) for (const [name, value] of Object.entries(system.properties)) map.set(name, value);
+  const properties = propertyText(map);
   const compress = body.length >= limits.compressOverBytes;
   return {
     topic: message.topic,
     msgId: uniqueKey,
     body: compress ? await compressBody(body) : body,
-    sysFlag: compress ? COMPRESSED_ZLIB : 0,
+    sysFlag: (compress ? COMPRESSED_ZLIB : 0) | (system?.sysFlag ?? 0),
     flag: message.flag ?? 0,
     properties,
     batch: false,
+    reply: system?.reply ?? false,
     reconsumeTimes: 0,
     maxReconsumeTimes: undefined,
   };
@@ -157,7 +182,7 @@ export function encodeBatchMessage(
     if ((message.waitStoreMsgOK ?? true) !== wait) {
       throw new GantryError('MESSAGE', 'all members of a batch must agree on waitStoreMsgOK');
     }
-    if (message.delayLevel || message.delayMs !== undefined || message.deliverAt !== undefined) {
+    if (isDelayed(message)) {
       throw new GantryError('MESSAGE', 'members of a batch cannot be delayed');
     }
     const id = nextId();
@@ -185,6 +210,7 @@ export function encodeBatchMessage(
     flag: 0,
     properties: propertyText(properties),
     batch: true,
+    reply: false,
     reconsumeTimes: 0,
     maxReconsumeTimes: undefined,
   };

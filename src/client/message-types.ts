@@ -17,10 +17,12 @@ export interface Message {
   properties?: Readonly<Record<string, string>>;
   /** A number of the application's own; brokers only carry it. Default 0. */
   flag?: number;
-  /** Delay level from 1 on (brokers: 1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h). At most one of the three delays may be given. */
+  /** Delay level from 1 on (brokers: 1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h). At most one of the four delays may be given. */
   delayLevel?: number;
   /** Deliver after this many milliseconds (RocketMQ 5 brokers with a timer). */
   delayMs?: number;
+  /** The same in whole seconds. */
+  delaySeconds?: number;
   /** Deliver at this time, in ms since the Unix epoch (RocketMQ 5 brokers with a timer). */
   deliverAt?: number;
   /** Messages with the same sharding key go to the same queue, chosen as Java's SelectMessageQueueByHash does, and are not retried elsewhere. */
@@ -42,7 +44,9 @@ export interface SendResult {
   queue: MessageQueue;
   /** Position in the queue; of a batch, the first member's. Delayed messages: the position in the broker's own delay topic. */
   queueOffset: number;
-  /** Timer messages only: with this handle the delivery can be recalled. */
+  /** What the broker calls the transaction of a half message (UNIQ_KEY); undefined if it said nothing. */
+  transactionId: string | undefined;
+  /** Timer messages only: with this handle the delivery can be recalled (`Producer.recall`). */
   recallHandle: string | undefined;
 }
 

@@ -27,6 +27,17 @@ export class ProcessQueue {
   lastConsumeAt: number;
   /** Exclusive maximum of the queue as the last pull told it; 0 before. */
   brokerMaxOffset = 0;
+  /** Ordered consumers: the broker has given the queue to us, at this monotonic time last. */
+  locked = false;
+  lastLockAt = 0;
+  /** How often the lock could not be given up, because a listener still had messages. */
+  tryUnlockTimes = 0;
+  /** Ordered consumers: a turn of the queue is due, or it has one. */
+  scheduled = false;
+  /** Ordered consumers: a listener has messages of it. */
+  busy = false;
+  /** Called when `busy` ends. */
+  whenIdle: (() => void) | undefined;
   // Insertion order is offset order, so that the first key is the lowest offset.
   readonly #held = new Map<number, Held>();
   #bytes = 0;

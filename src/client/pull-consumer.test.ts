@@ -169,3 +169,37 @@ test('assign and subscribe do not mix; assigning anew replaces', async (t) => {
   );
   assert.equal(await consumer.maxOffset(q1), 0);
 });
+
+test('a paused queue hands out nothing and pulls nothing, and goes on where it stopped', async (t) => {
+  const { cluster, consumer } = await rig(t);
+  const pulls = (): number => cluster.broker.of(RequestCode.PULL_MESSAGE).length;
+  const take = async (limit = 32): Promise<string[]> => {
+    const taking = consumer.poll(1500, limit);
+    let messages: string[] | undefined;
+    void taking.then((list) => {
+      messages = list.map((message) => message.text());
+    });
+    await cluster.until('the poll ends', () => messages !== undefined, 100);
+    return messages!;
+  };
+  for (const body of ['m0', 'm1']) cluster.broker.append('T', 0, body);
+  await consumer.assign([q0]);
+  assert.deepEqual(await take(1), ['m0']);
+  consumer.pause([q0]);
+  assert.deepEqual(consumer.paused, [q0]);
+  assert.deepEqual(await take(), []);
+  // The pull that was open ends with this; there is no other.
+  cluster.broker.append('T', 0, 'm2');
+  const before = pulls();
+  assert.deepEqual(await take(), []);
+  assert.ok(pulls() <= before + 1);
+  consumer.resume([q0]);
+  assert.deepEqual(consumer.paused, []);
+  const rest: string[] = [];
+  while (rest.length < 2) rest.push(...(await take()));
+  assert.deepEqual(rest, ['m1', 'm2']);
+  await consumer.seekToEnd(q0);
+  assert.equal(consumer.position(q0), 3);
+  consumer.seek(q0, 0);
+  assert.deepEqual(await take(1), ['m0']);
+});

@@ -117,6 +117,31 @@ export class PullConsumer {
     this.#member.seek(queue, offset);
   }
 
+  /** Goes on at the first offset that an assigned queue holds. @throws as `seek` and `committed` */
+  async seekToBegin(queue: MessageQueue): Promise<void> {
+    this.seek(queue, await this.minOffset(queue));
+  }
+
+  /** Goes on behind the last message of an assigned queue. @throws as `seek` and `committed` */
+  async seekToEnd(queue: MessageQueue): Promise<void> {
+    this.seek(queue, await this.maxOffset(queue));
+  }
+
+  /** Hands out nothing of these queues until `resume`, and soon pulls nothing; they stay assigned. */
+  pause(queues: readonly MessageQueue[]): void {
+    this.#member.setPaused(queues, true);
+  }
+
+  /** Hands out messages of these queues again. */
+  resume(queues: readonly MessageQueue[]): void {
+    this.#member.setPaused(queues, false);
+  }
+
+  /** The assigned queues that are paused. */
+  get paused(): MessageQueue[] {
+    return this.#member.paused();
+  }
+
   /** Offset of the next message that `poll` hands out; undefined if the queue is not assigned. */
   position(queue: MessageQueue): number | undefined {
     return this.#member.position(queue);

@@ -9,7 +9,7 @@ import type { ClientInstance } from './client-instance.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { PullKernel, type PullResult } from './pull-kernel.ts';
-import { queueText } from './queues.ts';
+import { type MessageQueue, queueText } from './queues.ts';
 import { isRetryTopic } from './rebalancer.ts';
 import type { SubscriptionData } from './subscription.ts';
 import type { Waiter } from './waiter.ts';
@@ -30,7 +30,8 @@ export interface PullLimits {
 export interface PullLoopOwner {
   readonly group: string;
   isRunning(): boolean;
-  isPaused(): boolean;
+  /** Nothing is to be pulled from the queue now. */
+  isPaused(taken: ProcessQueue): boolean;
   subscription(topic: string): SubscriptionData | undefined;
   /** An offset for the broker to save on the way; undefined for none. */
   commitOffset(taken: ProcessQueue): number | undefined;
@@ -40,6 +41,8 @@ export interface PullLoopOwner {
   caughtUp(taken: ProcessQueue): void;
   /** The queue has no such offset (any more); it must be started anew at `offset`. */
   moved(taken: ProcessQueue, offset: number): Promise<void>;
+  /** Queues that are in work are started anew at these offsets. */
+  resetOffsets(topic: string, offsets: Array<[MessageQueue, number]>): Promise<void>;
 }
 
 /** RocketMQ: BROKER_SUSPEND_MAX_TIME_MILLIS and CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND. */
@@ -99,7 +102,7 @@ export class PullLoop {
 
   async #turn(taken: ProcessQueue): Promise<void> {
     taken.lastPullAt = this.#client.clock.monotonic();
-    if (this.#owner.isPaused()) return this.#waiter.sleep(RETRY_MS);
+    if (this.#owner.isPaused(taken)) return this.#waiter.sleep(RETRY_MS);
     if (this.#tooMuchInHand(taken)) return this.#waiter.sleep(FLOW_CONTROL_MS);
     let result: PullResult;
     try {
@@ -108,8 +111,11 @@ export class PullLoop {
       if (this.#goesOn(taken)) await this.#failed(error);
       return;
     }
-    if (taken.dropped) return;
-    await this.#pulled(taken, result);
+    if (!taken.dropped) await this.#pulled(taken, result);
+    else if (wasReset(taken, result) && this.#owner.isRunning()) {
+      // The broker hands a reset offset to one pull only, and this one was left over: whoever works on the queue now must hear of it.
+      await this.#owner.resetOffsets(taken.queue.topic, [[taken.queue, result.nextBeginOffset]]);
+    }
   }
 
   #tooMuchInHand(taken: ProcessQueue): boolean {
@@ -169,6 +175,11 @@ export class PullLoop {
     if (fresh.length > 0) this.#owner.deliver(taken, fresh);
     else if (taken.count === 0) this.#owner.caughtUp(taken);
   }
+}
+
+/** Whether the broker sends the pull elsewhere although the queue has the offset that was asked for: somebody has reset the group. */
+function wasReset(taken: ProcessQueue, { status, minOffset, maxOffset }: PullResult): boolean {
+  return status === 'OFFSET_ILLEGAL' && minOffset <= taken.nextOffset && taken.nextOffset <= maxOffset;
 }
 
 /** The topic that a message of a retry topic was first sent to; undefined for other messages. RocketMQ: resetRetryAndNamespace. */

@@ -46,6 +46,8 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   readonly #consumed = new Map<string, { ok: number; failed: number }>();
   /** Wakes those who wait for messages. */
   readonly #arrival: Waiter;
+  /** Queues that are not read for now. */
+  readonly #paused = new Set<string>();
   #turn = 0;
   #state: 'created' | 'running' | 'closed' = 'created';
   #startedAt = 0;
@@ -144,6 +146,19 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     this.#rebalancer.restart(taken, offset);
   }
 
+  setPaused(queues: readonly MessageQueue[], paused: boolean): void {
+    for (const queue of queues) {
+      if (paused) this.#paused.add(queueKey(queue));
+      else this.#paused.delete(queueKey(queue));
+    }
+    // Those that wait may find something in a queue that goes on.
+    if (!paused) this.#arrival.wakeAll();
+  }
+
+  paused(): MessageQueue[] {
+    return this.assignment().filter((queue) => this.#paused.has(queueKey(queue)));
+  }
+
   position(queue: MessageQueue): number | undefined {
     const taken = this.#rebalancer.get(queue);
     if (taken === undefined) return undefined;
@@ -184,10 +199,11 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return initialOffset(this.#client, this.#offsets, queue, this.#from, this.#timestamp);
   }
 
-  async queueRemoved(taken: ProcessQueue): Promise<void> {
+  async queueRemoved(taken: ProcessQueue): Promise<boolean> {
     await this.#offsets.persist([taken.queue], true);
     this.#offsets.remove(taken.queue);
     this.#positions.delete(queueKey(taken.queue));
+    return true;
   }
 
   async queuesChanged(topic: string): Promise<void> {
@@ -203,8 +219,8 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return this.#state === 'running';
   }
 
-  isPaused(): boolean {
-    return false;
+  isPaused(taken: ProcessQueue): boolean {
+    return this.#paused.has(queueKey(taken.queue));
   }
 
   subscription(topic: string): SubscriptionData | undefined {
@@ -254,6 +270,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       client: this.#client,
       consumeType: 'CONSUME_ACTIVELY',
       concurrency: 1,
+      orderly: false,
       startedAt: this.#startedAt,
       subscriptions: this.#subscriptions.list(),
       queues: this.#rebalancer.queues(),
@@ -296,7 +313,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     const queues = this.#rebalancer.queues();
     for (let i = 0; i < queues.length; i++) {
       const taken = queues[(this.#turn + i) % queues.length]!;
-      if (taken.count === 0) continue;
+      if (taken.count === 0 || (this.#paused.size > 0 && this.isPaused(taken))) continue;
       this.#turn = (this.#turn + i + 1) % queues.length;
       const messages = taken.first(limit);
       const last = messages[messages.length - 1]!;

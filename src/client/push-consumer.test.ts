@@ -365,8 +365,29 @@ test('a broker may reset offsets, and ask for offsets, state and a direct consum
   assert.equal((parseJson(direct!.body) as { consumeResult: string }).consumeResult, 'CR_SUCCESS');
   assert.equal(got.at(-1)!.text(), 'direct');
 
-  const [other] = await cluster.broker.ask(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, {});
+  const [other] = await cluster.broker.ask(RequestCode.PULL_MESSAGE, {});
   assert.equal(other!.code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED);
+});
+
+test('a reset that comes with a pull is done, also if that pull was left over from an earlier reset', async (t) => {
+  const { cluster, got } = await rig(t, {
+    before: ({ broker }) => {
+      for (const body of ['m0', 'm1', 'm2']) broker.append('T', 0, body);
+    },
+  });
+  const pulls = (offset: number): number =>
+    cluster.broker.of(RequestCode.PULL_MESSAGE).filter(({ ext }) => ext['queueOffset'] === String(offset)).length;
+  await cluster.until('three, and a pull waits', () => got.length === 3 && pulls(3) === 1);
+  cluster.broker.resetByPull('T', 0, 2);
+  await cluster.until('the last again, and a pull waits', () => got.length === 4 && pulls(3) === 2, 20);
+  const queue = { topic: 'T', brokerName: 'a', queueId: 0 };
+  const body = toJsonBytes({ offsetTable: queueMap([[queue, 1]]) });
+  const header = { topic: 'T', group: 'G', timestamp: 0, isForce: true };
+  cluster.broker.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body);
+  await cluster.until('two again, and two pulls wait', () => got.length === 6 && pulls(3) === 3, 20);
+  cluster.broker.resetByPull('T', 0, 0);
+  await cluster.until('all again', () => got.length === 9, 20);
+  assert.deepEqual(texts(got), ['m0', 'm1', 'm2', 'm2', 'm1', 'm2', 'm0', 'm1', 'm2']);
 });
 
 test('a listener that never ends does not hold its queue for ever', async (t) => {

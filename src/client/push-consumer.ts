@@ -6,30 +6,39 @@ import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
 import type { MessageListener } from './consume-service.ts';
 import type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
+import type { TraceOptions } from './message-trace.ts';
+import type { OrderlyListener } from './orderly-service.ts';
 import type { PullLimits } from './pull-loop.ts';
 import { PushMember } from './push-member.ts';
 import type { MessageQueue } from './queues.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a PushConsumer. */
-export interface PushConsumerOptions extends ClientOptions, PullLimits {
+export interface PushConsumerOptions extends ClientOptions, PullLimits, TraceOptions {
   /** The consumer group; members of one group must subscribe to the same topics and tags. */
   group: string;
-  /** Called for each message (or batch). */
-  listener: MessageListener;
+  /** Called for each message (or batch), many at once. Either this or `orderlyListener` is needed. */
+  listener?: MessageListener;
+  /**
+   * Called for the messages of each queue in their order, one call at a time for a queue, and only by the member of the group that holds
+   * the queue's lock at the broker. A failed message holds its queue up.
+   */
+  orderlyListener?: OrderlyListener;
   /** Default CLUSTERING: the members share the messages. BROADCASTING: each gets all, and there are no retries. */
   messageModel?: MessageModel;
   /** Where the group begins in a queue without an offset. Default CONSUME_FROM_LAST_OFFSET. */
   consumeFromWhere?: ConsumeFromWhere;
   /** For CONSUME_FROM_TIMESTAMP: ms since the Unix epoch. Default: half an hour before the consumer was made. */
   consumeTimestamp?: number;
-  /** Listener calls at once. Default 20. */
+  /** Listener calls at once; with `orderlyListener` at most one for each queue. Default 20. */
   concurrency?: number;
   /** Most messages of one listener call. Default 1. */
   consumeMessageBatchMaxSize?: number;
-  /** Tries before a message goes to the dead letter topic. Default -1: 16. */
+  /** Tries before a message goes to the dead letter topic. Default -1: 16; with `orderlyListener` without end. */
   maxReconsumeTimes?: number;
-  /** Minutes after which a listener that still has a message is given up and the message goes to another try. Default 15. */
+  /** With `orderlyListener`: ms until a failed message is tried again, 10 to 30000. Default 1000. */
+  suspendCurrentQueueTimeMillis?: number;
+  /** Minutes after which a listener that still has a message is given up and the message goes to another try. Default 15. Not with `orderlyListener`. */
   consumeTimeoutMinutes?: number;
   /** Ms that `close` waits for running listeners. Default 10000. */
   closeTimeoutMs?: number;
@@ -66,6 +75,9 @@ export class PushConsumer {
       if (value !== undefined && !(Number.isInteger(value) && value >= 1)) {
         throw new GantryError('CONFIG_VALUE', `${name} is ${value}; it must be a whole number, at least 1`);
       }
+    }
+    if ((options.listener === undefined) === (options.orderlyListener === undefined)) {
+      throw new GantryError('CONFIG_VALUE', 'either listener or orderlyListener is needed');
     }
     this.group = options.group;
     // RocketMQ: only clustering consumers replace the instance name DEFAULT, as local offsets are found again under it.

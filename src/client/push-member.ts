@@ -13,11 +13,14 @@ import type { GroupConsumer } from './group-consumer.ts';
 import type { ConsumeFromWhere, ConsumerData, MessageModel } from './heartbeat.ts';
 import { initialOffset } from './initial-offset.ts';
 import { LocalOffsetStore } from './local-offset-store.ts';
+import { MessageTrace } from './message-trace.ts';
 import { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
+import { type OrderlyListener, OrderlyService, type OrderlyStatus } from './orderly-service.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { originalTopic, PullLoop, type PullLoopOwner } from './pull-loop.ts';
 import type { PushConsumerOptions } from './push-consumer.ts';
+import { QueueLocks } from './queue-locks.ts';
 import type { MessageQueue } from './queues.ts';
 import { type RebalanceOwner, Rebalancer } from './rebalancer.ts';
 import { retryTopic, SendBack } from './send-back.ts';
@@ -29,6 +32,11 @@ const HALF_HOUR_MS = 1_800_000;
 const MINUTE_MS = 60_000;
 /** RocketMQ: what -1 means for a concurrent consumer. */
 const DEFAULT_MAX_RECONSUME_TIMES = 16;
+/** RocketMQ: and for an ordered one. */
+const ENDLESS_RECONSUME_TIMES = 0x7fff_ffff;
+const DEFAULT_SUSPEND_MS = 1000;
+/** How long a queue that is given away is waited for before the others are shared out. RocketMQ: tryRemoveOrderMessageQueue. */
+const RELEASE_WAIT_MS = 500;
 
 /** The working half of a PushConsumer. */
 export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner {
@@ -46,7 +54,10 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   readonly #rebalancer: Rebalancer;
   readonly #waiter: Waiter;
   readonly #pullLoop: PullLoop;
-  readonly #consume: ConsumeService;
+  /** One of the two. */
+  readonly #consume: ConsumeService | undefined;
+  readonly #orderly: OrderlyService | undefined;
+  readonly #trace: MessageTrace | undefined;
   #state: 'created' | 'running' | 'closed' = 'created';
   #paused = false;
   #startedAt = 0;
@@ -70,11 +81,20 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
         : new BrokerOffsetStore(client, this.group);
     this.#rebalancer = new Rebalancer(client, this);
     this.#waiter = new Waiter(clock);
-    this.#pullLoop = new PullLoop(client, this, this.#waiter, { ...options, withSubscription: false });
+    this.#pullLoop = new PullLoop(client, this, this.#waiter, {
+      ...options,
+      withSubscription: false,
+      // One listener at a time keeps the span short.
+      ...(options.orderlyListener === undefined ? {} : { consumeConcurrentlyMaxSpan: Number.MAX_SAFE_INTEGER }),
+    });
     const times = options.maxReconsumeTimes ?? -1;
+    this.#trace = MessageTrace.of(client, this.group, 'CONSUME', options);
+    const { listener, orderlyListener } = options;
+    if (orderlyListener !== undefined) this.#orderly = this.#newOrderly(options, orderlyListener, times);
+    if (listener === undefined) return;
     const sendBack = new SendBack(client, this.group, times < 0 ? DEFAULT_MAX_RECONSUME_TIMES : times);
     this.#consume = new ConsumeService({
-      listener: options.listener,
+      listener,
       concurrency: this.#concurrency,
       batchSize: options.consumeMessageBatchMaxSize ?? 1,
       consumeTimeoutMs: this.#consumeTimeoutMs,
@@ -82,6 +102,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       messageModel: this.messageModel,
       offsets: this.#offsets,
       sendBack: (message, delayLevel) => sendBack.sendBack(message, delayLevel),
+      trace: this.#trace,
       clock,
       logger,
     });
@@ -112,10 +133,14 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     this.#startedAt = this.#clock.now();
     if (this.messageModel === 'CLUSTERING') this.#subscriptions.set(retryTopic(this.group), '*');
     this.#client.acquire();
-    this.#expiryTimer = this.#clock.every(
-      this.#consumeTimeoutMs,
-      () => void this.#consume.sendBackExpired(this.#rebalancer.queues()),
-    );
+    const consume = this.#consume;
+    if (consume !== undefined) {
+      this.#expiryTimer = this.#clock.every(
+        this.#consumeTimeoutMs,
+        () => void consume.sendBackExpired(this.#rebalancer.queues()),
+      );
+    }
+    this.#orderly?.start();
     await this.#subscriptionChanged();
   }
 
@@ -125,10 +150,17 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     this.#waiter.wakeAll();
     this.#expiryTimer?.cancel();
     if (!wasRunning) return;
-    const inTime = await this.#waiter.race(this.#consume.stop(), this.#closeTimeoutMs);
+    const stopped = this.#consume?.stop() ?? this.#orderly!.stop();
+    const inTime = await this.#waiter.race(stopped, this.#closeTimeoutMs);
     if (!inTime) this.#client.logger.warn(`${this.group}: some listeners still run; their messages will come again`);
-    await this.persistOffsets(true);
+    const held = this.#rebalancer.held().filter((taken) => !taken.dropped || taken.locked);
+    await this.#offsets.persist(
+      held.map((taken) => taken.queue),
+      true,
+    );
+    await this.#orderly?.unlock(held);
     this.#rebalancer.dropAll();
+    await this.#trace?.close();
     await this.#client.removeConsumer(this.group);
     await this.#client.release();
   }
@@ -158,9 +190,18 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return initialOffset(this.#client, this.#offsets, queue, this.#from, this.#timestamp);
   }
 
-  async queueRemoved(taken: ProcessQueue): Promise<void> {
-    await this.#offsets.persist([taken.queue], true);
+  get lockQueue(): ((queue: MessageQueue) => Promise<boolean>) | undefined {
+    const orderly = this.#orderly;
+    return orderly !== undefined && this.messageModel === 'CLUSTERING' ? (queue) => orderly.lock(queue) : undefined;
+  }
+
+  async queueRemoved(taken: ProcessQueue): Promise<boolean> {
+    if (this.#orderly !== undefined && !(await this.#releaseInOrder(this.#orderly, taken))) return false;
+    // Without its lock, what an ordered consumer knows of a queue is not the newest.
+    if (this.lockQueue === undefined || taken.locked) await this.#offsets.persist([taken.queue], true);
     this.#offsets.remove(taken.queue);
+    await this.#orderly?.unlock([taken]);
+    return true;
   }
 
   async queuesChanged(topic: string): Promise<void> {
@@ -176,8 +217,8 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return this.#state === 'running';
   }
 
-  isPaused(): boolean {
-    return this.#paused;
+  isPaused(taken: ProcessQueue): boolean {
+    return this.#paused || (this.#orderly !== undefined && !taken.locked && this.messageModel === 'CLUSTERING');
   }
 
   subscription(topic: string): SubscriptionData | undefined {
@@ -190,7 +231,8 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   }
 
   deliver(taken: ProcessQueue, messages: readonly ReceivedMessage[]): void {
-    this.#consume.submit(taken, messages);
+    if (this.#consume !== undefined) this.#consume.submit(taken, messages);
+    else this.#orderly!.submit(taken);
   }
 
   caughtUp(taken: ProcessQueue): void {
@@ -225,11 +267,12 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       client: this.#client,
       consumeType: 'CONSUME_PASSIVELY',
       concurrency: this.#concurrency,
+      orderly: this.#orderly !== undefined,
       startedAt: this.#startedAt,
       subscriptions: this.#subscriptions.list(),
       queues: this.#rebalancer.queues(),
       committed: (queue) => this.#offsets.peek(queue) ?? -1,
-      consumed: this.#consume.stats,
+      consumed: (this.#consume ?? this.#orderly!).stats,
     });
   }
 
@@ -241,15 +284,56 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     let consumeResult = 'CR_RETURN_NULL';
     let remark: string | undefined;
     try {
-      const status: ConsumeStatus | undefined = await this.#consume.consumeDirectly([message], queue);
-      if (status === 'CONSUME_SUCCESS') consumeResult = 'CR_SUCCESS';
-      else if (status === 'RECONSUME_LATER') consumeResult = 'CR_LATER';
+      const service: { consumeDirectly: ConsumeService['consumeDirectly'] | OrderlyService['consumeDirectly'] } =
+        this.#consume ?? this.#orderly!;
+      const status: ConsumeStatus | OrderlyStatus | undefined = await service.consumeDirectly([message], queue);
+      if (status === 'CONSUME_SUCCESS' || status === 'SUCCESS') consumeResult = 'CR_SUCCESS';
+      else if (status === 'RECONSUME_LATER' || status === 'SUSPEND_CURRENT_QUEUE_A_MOMENT') consumeResult = 'CR_LATER';
     } catch (error) {
       consumeResult = 'CR_THROW_EXCEPTION';
       remark = errorText(error);
     }
     const spentTimeMills = Math.round(this.#clock.monotonic() - begin);
-    return { autoCommit: true, consumeResult, order: false, remark, spentTimeMills };
+    return { autoCommit: true, consumeResult, order: this.#orderly !== undefined, remark, spentTimeMills };
+  }
+
+  #newOrderly(options: PushConsumerOptions, listener: OrderlyListener, times: number): OrderlyService {
+    const maxReconsumeTimes = times < 0 ? ENDLESS_RECONSUME_TIMES : times;
+    const sendBack = new SendBack(this.#client, this.group, maxReconsumeTimes);
+    return new OrderlyService({
+      listener,
+      concurrency: this.#concurrency,
+      batchSize: options.consumeMessageBatchMaxSize ?? 1,
+      suspendMs: options.suspendCurrentQueueTimeMillis ?? DEFAULT_SUSPEND_MS,
+      maxReconsumeTimes,
+      group: this.group,
+      messageModel: this.messageModel,
+      offsets: this.#offsets,
+      locks: new QueueLocks(this.#client, this.group),
+      queues: () => this.#rebalancer.queues(),
+      lost: (taken) => void this.#rebalancer.drop(taken).then(() => this.#client.rebalanceNow()),
+      sendBack: (message) => sendBack.sendCopy(message),
+      trace: this.#trace,
+      clock: this.#clock,
+      logger: this.#client.logger,
+    });
+  }
+
+  /**
+   * Whether no listener has messages of a queue that is given away: only then may its lock go. The first time it is waited a moment.
+   * RocketMQ: gives the lock up after 20 s in any case; here the broker's own time limit does, since it is not renewed any more.
+   */
+  async #releaseInOrder(orderly: OrderlyService, taken: ProcessQueue): Promise<boolean> {
+    if (!taken.busy) return true;
+    if (taken.tryUnlockTimes === 0) {
+      if (taken.locked) await this.#offsets.persist([taken.queue], true);
+      if (await this.#waiter.race(orderly.idle(taken), RELEASE_WAIT_MS)) return true;
+    }
+    taken.tryUnlockTimes++;
+    void orderly.idle(taken).then(() => {
+      if (this.isRunning()) void this.#client.rebalanceNow();
+    });
+    return false;
   }
 
   #announce(): Promise<void> {

@@ -26,8 +26,10 @@ export interface RebalanceOwner {
   fixedQueues?(topic: string): readonly MessageQueue[] | undefined;
   /** Where to begin in a queue that was just taken. A rejection: the queue is tried again at the next round. */
   initialOffset(queue: MessageQueue): Promise<number>;
-  /** The queue is no longer ours (`dropped` is set): save its offset. */
-  queueRemoved(taken: ProcessQueue): Promise<void>;
+  /** Locks a queue before it is taken; false: somebody else still has it. Absent: there are no locks. */
+  readonly lockQueue?: ((queue: MessageQueue) => Promise<boolean>) | undefined;
+  /** The queue is no longer ours (`dropped` is set): save its offset. False: it cannot be let go yet, this is called again. */
+  queueRemoved(taken: ProcessQueue): Promise<boolean>;
   /** The set of queues of a topic changed: brokers must learn the new subscription version before the first pull. */
   queuesChanged(topic: string): Promise<void>;
   /** The queue is ours: begin to pull. */
@@ -44,6 +46,8 @@ export class Rebalancer {
   readonly #client: ClientInstance;
   readonly #owner: RebalanceOwner;
   readonly #taken = new Map<string, ProcessQueue>();
+  /** Dropped, but not let go yet. */
+  readonly #unreleased = new Set<ProcessQueue>();
 
   constructor(client: ClientInstance, owner: RebalanceOwner) {
     this.#client = client;
@@ -55,6 +59,11 @@ export class Rebalancer {
     return [...this.#taken.values()].filter((taken) => !taken.dropped);
   }
 
+  /** Those and the ones that are not let go yet. */
+  held(): ProcessQueue[] {
+    return [...this.#taken.values()];
+  }
+
   get(queue: MessageQueue): ProcessQueue | undefined {
     return this.#taken.get(queueKey(queue));
   }
@@ -63,6 +72,7 @@ export class Rebalancer {
   async rebalance(): Promise<boolean> {
     let balanced = true;
     const topics = new Set(this.#owner.topics());
+    await Promise.all(Array.from(this.#unreleased, (taken) => this.drop(taken)));
     await Promise.all(this.queues().map((taken) => (topics.has(taken.queue.topic) ? undefined : this.drop(taken))));
     for (const topic of topics) {
       try {
@@ -72,13 +82,17 @@ export class Rebalancer {
         if (!isRetryTopic(topic)) balanced = false;
       }
     }
-    return balanced;
+    return balanced && this.#unreleased.size === 0;
   }
 
-  /** Ends work on a queue. It stays in the table until the owner has saved its offset, so that nobody takes it anew from an older one. */
+  /** Ends work on a queue. It stays in the table until the owner has let it go, so that nobody takes it anew from an older offset. */
   async drop(taken: ProcessQueue): Promise<void> {
     taken.dropped = true;
-    await this.#owner.queueRemoved(taken);
+    if (!(await this.#owner.queueRemoved(taken))) {
+      this.#unreleased.add(taken);
+      return;
+    }
+    this.#unreleased.delete(taken);
     if (this.#taken.get(queueKey(taken.queue)) === taken) this.#taken.delete(queueKey(taken.queue));
   }
 
@@ -94,6 +108,7 @@ export class Rebalancer {
   dropAll(): void {
     for (const taken of this.#taken.values()) taken.dropped = true;
     this.#taken.clear();
+    this.#unreleased.clear();
   }
 
   async #rebalanceTopic(topic: string): Promise<boolean> {
@@ -183,7 +198,12 @@ export class Rebalancer {
 
   async #take(queue: MessageQueue): Promise<ProcessQueue | undefined> {
     let offset: number;
+    const lockedAt = this.#client.clock.monotonic();
     try {
+      if (this.#owner.lockQueue !== undefined && !(await this.#owner.lockQueue(queue))) {
+        this.#client.logger.debug(`${queueText(queue)} is still locked by another member of ${this.#owner.group}`);
+        return undefined;
+      }
       offset = await this.#owner.initialOffset(queue);
     } catch (error) {
       this.#warn(queueKey(queue), `where to begin in ${queueText(queue)} cannot be known yet: ${errorText(error)}`);
@@ -191,6 +211,10 @@ export class Rebalancer {
     }
     this.#client.repeated.clear(this.#subject(queueKey(queue)));
     const taken = new ProcessQueue(queue, offset, this.#client.clock);
+    if (this.#owner.lockQueue !== undefined) {
+      taken.locked = true;
+      taken.lastLockAt = lockedAt;
+    }
     this.#taken.set(queueKey(queue), taken);
     return taken;
   }

@@ -49,7 +49,7 @@ export class SendBack {
       this.#client.logger.warn(
         `message ${message.msgId} of ${queueText(message.queue)} could not be sent back, a copy goes to the retry topic: ${errorText(error)}`,
       );
-      await this.#sendCopy(message);
+      await this.sendCopy(message);
     }
   }
 
@@ -75,7 +75,11 @@ export class SendBack {
     expectSuccess(`sending back message ${message.msgId}`, address, response);
   }
 
-  async #sendCopy(message: ReceivedMessage): Promise<void> {
+  /**
+   * Sends a copy to the retry topic, which the broker puts into the dead letter topic if the tries are used up. Ordered consumers send back
+   * this way only. @throws as SendKernel.send
+   */
+  async sendCopy(message: ReceivedMessage): Promise<void> {
     const properties = new Map(message.properties);
     properties.delete(PropertyName.TRAN_MSG);
     // They ride in the header of a send to a retry topic.
@@ -92,6 +96,7 @@ export class SendBack {
       flag: message.flag,
       properties: propertyText(properties),
       batch: false,
+      reply: false,
       reconsumeTimes: message.reconsumeTimes + 1,
       maxReconsumeTimes: this.#maxReconsumeTimes,
     });

@@ -6,6 +6,7 @@ import { type RemotingResponse, RequestCode, ResponseCode } from '../remoting/in
 import { BrokerError, isNetworkError } from './client-errors.ts';
 import type { ClientInstance } from './client-instance.ts';
 import { type EncodedMessage, sendHeader } from './message-encoder.ts';
+import type { MessageTrace } from './message-trace.ts';
 import type { SendResult, SendStatus } from './message-types.ts';
 import { type MessageQueue, queueText } from './queues.ts';
 import { cappedRoute } from './route.ts';
@@ -50,6 +51,8 @@ export type QueueSelector = (queues: readonly MessageQueue[]) => MessageQueue;
 
 /** The sending half of a producer. */
 export class SendKernel {
+  /** Is told of each message that was stored. */
+  trace: MessageTrace | undefined;
   readonly #client: ClientInstance;
   readonly #group: string;
   readonly #timeoutMs: number;
@@ -145,12 +148,16 @@ export class SendKernel {
   async #sendTo(queue: MessageQueue, message: EncodedMessage, timeoutMs: number): Promise<SendResult> {
     const address = await this.#client.masterAddress(queue);
     const header = this.#header(queue, message);
+    const since = this.trace === undefined ? 0 : this.#client.clock.now();
     const response = await this.#client.invokeBroker(address, this.#code(message), header, message.body, timeoutMs);
-    return readSendResult(message, queue, address, response);
+    const result = readSendResult(message, queue, address, response);
+    this.trace?.sent(message, address, response, result, since);
+    return result;
   }
 
   #code(message: EncodedMessage): number {
-    return message.batch ? RequestCode.SEND_BATCH_MESSAGE : RequestCode.SEND_MESSAGE_V2;
+    if (message.batch) return RequestCode.SEND_BATCH_MESSAGE;
+    return message.reply ? RequestCode.SEND_REPLY_MESSAGE_V2 : RequestCode.SEND_MESSAGE_V2;
   }
 
   #header(queue: MessageQueue, message: EncodedMessage): ReturnType<typeof sendHeader> {
@@ -180,6 +187,7 @@ export function readSendResult(
     offsetMsgId: response.ext['msgId'] ?? '',
     queue: { ...queue, queueId },
     queueOffset: Number(response.ext['queueOffset'] ?? -1),
+    transactionId: response.ext['transactionId'],
     recallHandle: response.ext['recallHandle'],
   };
 }

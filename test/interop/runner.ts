@@ -22,6 +22,8 @@ export interface Suite {
   name: string;
   needs: readonly Need[];
   shared: 'none' | 'small files' | 'default files';
+  /** Whose broker that is, where it is not the system under test; and more lines of its broker.conf. */
+  broker?: { kind?: SystemKind; conf?: Record<string, string | number | boolean> };
   scenarios: readonly Scenario[];
 }
 
@@ -158,10 +160,9 @@ export async function runSuite(suite: Suite, options: RunOptions): Promise<Suite
     if (suite.shared !== 'none') {
       const began = performance.now();
       try {
-        shared = await suiteEnv.startBroker(
-          options.sutKind,
-          suite.shared === 'small files' ? { smallFiles: true } : { plain: true },
-        );
+        const { kind = options.sutKind, conf = {} } = suite.broker ?? {};
+        const files = suite.shared === 'small files' ? { smallFiles: true } : { plain: true };
+        shared = await suiteEnv.startBroker(kind, { ...files, conf });
       } catch (error) {
         record('start', began, errorText(error));
         return result;

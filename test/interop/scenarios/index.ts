@@ -1,6 +1,7 @@
 // All suites, in the order in which they run.
 
 import type { Suite } from '../runner.ts';
+import { clientJava } from './client-java.ts';
 import { go } from './go.ts';
 import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
@@ -21,6 +22,7 @@ export const suites: readonly Suite[] = [
   javaAdmin,
   javaRest,
   mqadmin,
+  clientJava,
   go,
   roundTrip,
   queueKinds,
