@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -38,7 +39,12 @@ final class Consume {
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
-        consumer.subscribe(topic, args.text("expression", "*"));
+        String sql = args.text("sql", "");
+        if (sql.isEmpty()) {
+            consumer.subscribe(topic, args.text("expression", "*"));
+        } else {
+            consumer.subscribe(topic, MessageSelector.bySql(sql));
+        }
         int failFirst = args.number("fail-first", 0);
         Map<String, Integer> deliveries = new ConcurrentHashMap<>();
         if (args.flag("orderly")) {

@@ -5,6 +5,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -23,7 +24,12 @@ final class LitePull {
         consumer.setAutoCommit(false);
         boolean assign = args.flag("assign");
         if (!assign) {
-            consumer.subscribe(topic, args.text("expression", "*"));
+            String sql = args.text("sql", "");
+            if (sql.isEmpty()) {
+                consumer.subscribe(topic, args.text("expression", "*"));
+            } else {
+                consumer.subscribe(topic, MessageSelector.bySql(sql));
+            }
         }
         consumer.start();
         if (assign) {

@@ -37,6 +37,9 @@ public final class Main {
                 case "drain":
                     Drain.run(args);
                     break;
+                case "filter-table":
+                    FilterTable.run(args);
+                    break;
                 case "offsets":
                     Offsets.run(args);
                     break;
