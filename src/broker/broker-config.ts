@@ -47,6 +47,16 @@ export interface BrokerConfig {
   /** Whether a group that reads more than so many bytes behind the log's end is suspended. */
   disableConsumeIfConsumerReadSlowly: boolean;
   consumerFallbehindThreshold: number;
+  /** Whether consumers may filter by SQL92. */
+  enablePropertyFilter: boolean;
+  /** Whether the messages of a retry topic are judged by what their group asks of the topic that they come from. */
+  filterSupportRetry: boolean;
+  /** Whether ext units get filter bits; how many groups share them, and at which error rate in percent. */
+  enableCalcFilterBitMap: boolean;
+  expectConsumerNumUseFilter: number;
+  maxErrorRateOfBloomFilter: number;
+  /** Ms that the filter of a group is kept for after its last client has gone. */
+  filterDataCleanTimeSpan: number;
   /** Ms between two saves of consumerOffset.json. */
   flushConsumerOffsetInterval: number;
   /** Ms between two saves of delayOffset.json. */
@@ -132,6 +142,12 @@ export function defaultBrokerConfig(): BrokerConfig {
     rejectPullConsumerEnable: false,
     disableConsumeIfConsumerReadSlowly: false,
     consumerFallbehindThreshold: 16 * 1024 ** 3,
+    enablePropertyFilter: false,
+    filterSupportRetry: false,
+    enableCalcFilterBitMap: false,
+    expectConsumerNumUseFilter: 32,
+    maxErrorRateOfBloomFilter: 20,
+    filterDataCleanTimeSpan: 86_400_000,
     flushConsumerOffsetInterval: 5000,
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,

@@ -12,6 +12,7 @@ import { ProducerManager } from './client/producer-manager.ts';
 import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
+import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { SlowConsumers } from './offset/slow-consumers.ts';
@@ -33,6 +34,7 @@ export interface BrokerContext {
   readonly topics: TopicConfigManager;
   readonly groups: SubscriptionGroupManager;
   readonly offsets: ConsumerOffsetManager;
+  readonly filters: ConsumerFilterManager;
   readonly consumers: ConsumerManager;
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
@@ -61,6 +63,8 @@ export interface BrokerContextOptions {
   /** An open store; its root holds the folder `config`. */
   readonly store: MessageStore;
   readonly storeHost: Uint8Array;
+  /** The filters whose bits the store writes. Default: a table of its own. */
+  readonly filters?: ConsumerFilterManager;
   /** What the broker was started with; default: nothing but defaults. */
   readonly settings?: Settings;
   /** Told of new and changed topics, for an incremental registration. */
@@ -79,8 +83,9 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   topics.lightQueues = enableLmq;
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
+  const filters = options.filters ?? new ConsumerFilterManager(environment, config);
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
-  const consumers = new ConsumerManager(config, clock, logger);
+  const consumers = new ConsumerManager(config, clock, logger, filters);
   const stats = new BrokerStats(clock);
   const producers = new ProducerManager(clock, logger);
   const brokerAddress = hostText(storeHost);
@@ -107,6 +112,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     topics,
     groups,
     offsets,
+    filters,
     consumers,
     producers,
     locks: new RebalanceLockManager(clock, logger),

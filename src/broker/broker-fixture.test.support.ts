@@ -20,6 +20,7 @@ import {
 import { MessageStore, type MessageStoreConfig, type PutResult } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import type { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { type InternalMessage, putInternal } from './internal-put.ts';
 import type { TopicConfig } from './topic/topic-config.ts';
 
@@ -135,6 +136,7 @@ export class BrokerFixture {
     parts: { fs: MemoryFileSystem; clock: FakeClock; logger: CollectingLogger },
     store: MessageStore,
     config: BrokerConfig,
+    filters: ConsumerFilterManager | undefined,
   ) {
     this.fs = parts.fs;
     this.clock = parts.clock;
@@ -144,6 +146,7 @@ export class BrokerFixture {
       config,
       random: new SeededRandom(1),
       store,
+      ...(filters === undefined ? {} : { filters }),
       storeHost: hostField(config.brokerIP1, config.listenPort),
       registerTopics: (topics: readonly TopicConfig[]) => {
         for (const topic of topics) this.registered.push(topic.topicName);
@@ -158,6 +161,8 @@ export class BrokerFixture {
       clock?: FakeClock;
       broker?: Partial<BrokerConfig>;
       store?: Partial<MessageStoreConfig>;
+      /** Whose bits the store writes. */
+      filters?: ConsumerFilterManager;
     } = {},
   ): Promise<BrokerFixture> {
     const clock = options.clock ?? new FakeClock();
@@ -172,9 +177,21 @@ export class BrokerFixture {
         maxIndexNum: 400,
         ...options.store,
       },
-      { fs, clock, logger, memoryBytes: 1 << 30, processId: 1 },
+      {
+        fs,
+        clock,
+        logger,
+        memoryBytes: 1 << 30,
+        processId: 1,
+        filterBits: (...record) => options.filters?.bitsOf(...record),
+      },
     );
-    return new BrokerFixture({ fs, clock, logger }, store, { ...defaultBrokerConfig(), ...options.broker });
+    return new BrokerFixture(
+      { fs, clock, logger },
+      store,
+      { ...defaultBrokerConfig(), ...options.broker },
+      options.filters,
+    );
   }
 
   /** Stores a message past all handlers, and waits until it is as durable as the settings promise. */

@@ -16,9 +16,10 @@ import {
 import { type FileSystem, nodeFileSystem } from '../io/index.ts';
 import { hostField, UniqueIds } from '../message/index.ts';
 import { addressText, RemotingClient, RemotingServer } from '../remoting/index.ts';
-import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { type FilterBits, MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
@@ -60,6 +61,8 @@ export interface BrokerDependencies {
 
 /** How long a stop waits for requests in flight. */
 const STOP_GRACE_MS = 1500;
+/** RocketMQ: ms between two looks for filters that nobody uses, which are saved then. */
+const FILTER_PERIOD_MS = 10_000;
 /** RocketMQ: the distance of the second port. */
 const VIP_PORT_OFFSET = 2;
 
@@ -120,8 +123,22 @@ export class Broker {
       const port = early ?? config.listenPort;
       // What a topic's queues are is asked while the store opens; the broker's own table is loaded behind it.
       let topicTable = checkTables(options.storeConfig, config, fs, clock);
+      // So are the filters of groups, by which the start may have to write bits again.
+      const filters = new ConsumerFilterManager(
+        { fs, clock, logger, folder: `${options.storeConfig.storePathRootDir}/config` },
+        config,
+      );
+      filters.check();
       const isBatchTopic = (topic: string): boolean | undefined => topicTable.select(topic)?.isBatchQueue;
-      const store = await MessageStore.open(options.storeConfig, { ...deps, fs, clock, logger, isBatchTopic });
+      const filterBits: FilterBits = (topic, bytes, start, end) => filters.bitsOf(topic, bytes, start, end);
+      const store = await MessageStore.open(options.storeConfig, {
+        ...deps,
+        fs,
+        clock,
+        logger,
+        isBatchTopic,
+        filterBits,
+      });
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
       let spread: TopicSpread | undefined;
@@ -134,13 +151,14 @@ export class Broker {
         logger,
         store,
         storeHost: hostField(config.brokerIP1, advertisedPort),
+        filters,
         ...(options.settings === undefined ? {} : { settings: options.settings }),
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
         spreadTopic: (topic) => {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
         },
       });
-      for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      for (const table of [context.topics, context.groups, context.offsets, context.schedule, filters]) table.load();
       context.transactions.metrics.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
@@ -233,7 +251,7 @@ export class Broker {
     await context.store.close();
     context.schedule.close();
     context.transactions.close();
-    for (const table of [context.topics, context.groups, context.offsets]) table.persistIfChanged();
+    for (const table of [context.topics, context.groups, context.offsets, context.filters]) table.persistIfChanged();
     await this.#client.close();
   }
 
@@ -252,6 +270,7 @@ export class Broker {
       topics,
       groups,
       transactions,
+      filters,
     } = this.context;
     consumers.start();
     producers.start();
@@ -268,6 +287,10 @@ export class Broker {
         offsets.persistInSlices();
         topics.persistIfChanged();
         groups.persistIfChanged();
+      }),
+      clock.every(FILTER_PERIOD_MS, () => {
+        filters.clean();
+        filters.persistIfChanged();
       }),
     );
   }

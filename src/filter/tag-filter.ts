@@ -3,10 +3,17 @@
 
 import { SUB_ALL, type SubscriptionData } from './subscription-data.ts';
 
-/** What the store asks about a unit: `all`, or the low 32 bits of its tagsCode in `codes`. */
+/** What the store asks about a record itself, by its ext unit's filter bits and by its property text. */
+export interface RecordFilter {
+  mayMatch(storeTimestamp: number, bytes: Uint8Array, at: number, length: number): boolean;
+  matches(bytes: Uint8Array, start: number, end: number): boolean;
+}
+
+/** What the store asks about a unit: `all`, or the low 32 bits of its tagsCode in `codes`; then about the record, where there is more to ask. */
 export interface TagFilter {
   readonly all: boolean;
   readonly codes: ReadonlySet<number>;
+  readonly record?: RecordFilter | undefined;
 }
 
 /** Takes everything. */

@@ -1,12 +1,19 @@
 export { type ConsumeQueue, isLightQueue } from './consume-queue/index.ts';
 export { parseDelayLevels } from './dispatch/delay-levels.ts';
-export type { ArrivalListener } from './dispatch/dispatcher.ts';
+export type { ArrivalListener, FilterBits } from './dispatch/dispatcher.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export type { StoreDependencies } from './load-store.ts';
 export { MessageStore, type Watermarks } from './message-store.ts';
 export type { LongBatch } from './put/index.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
-export { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from './read/get.ts';
+export {
+  GetMessageStatus,
+  type GetRequest,
+  GetResult,
+  getStatusName,
+  type RecordFilter,
+  type TagFilter,
+} from './read/get.ts';
 export type { QueryResult } from './read/message-reader.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';

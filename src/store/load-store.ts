@@ -6,7 +6,7 @@ import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } fro
 import { DurableMark, StoreCheckpoint } from './checkpoint/index.ts';
 import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
-import { type ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
+import { type ArrivalListener, Dispatcher, type FilterBits } from './dispatch/dispatcher.ts';
 import { IndexLayout, type IndexProgress, IndexService } from './index-file/index.ts';
 import { isSameBoot } from './recovery/boot.ts';
 import { DamageCheck } from './recovery/damage.ts';
@@ -38,6 +38,8 @@ export interface StoreDependencies {
   processId?: number;
   /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
   isBatchTopic?: (topic: string) => boolean | undefined;
+  /** With `enableConsumeQueueExt`: filter bits of what is dispatched. Default: none. */
+  filterBits?: FilterBits;
 }
 
 const LOG_BLOCK_BYTES = 256 * 1024;
@@ -209,7 +211,9 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     index,
     livesFrom: (topic) => deleted.endOf(topic),
     delayLevels,
-    onArrival: (topic, queueId, maxOffset, tagsCode) => arrival(topic, queueId, maxOffset, tagsCode),
+    onArrival: (topic, queueId, maxOffset, tagsCode, bytes, propertiesStart, propertiesEnd) =>
+      arrival(topic, queueId, maxOffset, tagsCode, bytes, propertiesStart, propertiesEnd),
+    filterBits: dependencies.filterBits,
   });
   const report = await recover({
     fs,

@@ -232,7 +232,9 @@ export class MessageStore {
   ): Promise<MessageStore> {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
     const store = new MessageStore(parts);
-    parts.connect((topic, queueId, maxOffset, tagsCode) => store.#arrival(topic, queueId, maxOffset, tagsCode));
+    parts.connect((topic, queueId, maxOffset, tagsCode, bytes, start, end) =>
+      store.#arrival(topic, queueId, maxOffset, tagsCode, bytes, start, end),
+    );
     try {
       store.#start();
     } catch (error) {

@@ -19,6 +19,12 @@ export const CLIENT_SCAN_INTERVAL_MS = 10_000;
 /** With `realTimeNotifyConsumerChange` off: ms between two rounds of telling. */
 const NOTIFY_INTERVAL_MS = 15_000;
 
+/** Told of what heartbeats say that groups subscribe to, and of groups whose last client has gone. */
+export interface SubscriptionListener {
+  register(group: string, subscriptions: readonly SubscriptionData[]): void;
+  unregister(group: string): void;
+}
+
 export class ConsumerManager {
   readonly #config: BrokerConfig;
   readonly #clock: Clock;
@@ -26,9 +32,11 @@ export class ConsumerManager {
   readonly #groups = new Map<string, ConsumerGroupInfo>();
   readonly #groupsOfChannel = new Map<Channel, Set<string>>();
   readonly #toNotify = new Set<string>();
+  readonly #listener: SubscriptionListener | undefined;
   #timers: Timer[] = [];
 
-  constructor(config: BrokerConfig, clock: Clock, logger: Logger) {
+  constructor(config: BrokerConfig, clock: Clock, logger: Logger, listener?: SubscriptionListener) {
+    this.#listener = listener;
     this.#config = config;
     this.#clock = clock;
     this.#logger = logger;
@@ -88,6 +96,7 @@ export class ConsumerManager {
     const newChannel = info.updateChannel(client, behaviour);
     const newTopics = subscriptions === undefined ? false : info.updateSubscriptions(subscriptions);
     if ((newChannel || newTopics) && notify && !info.isBroadcasting) this.#notify(info);
+    if (subscriptions !== undefined) this.#listener?.register(group, subscriptions);
     return newChannel || newTopics;
   }
 
@@ -144,7 +153,8 @@ export class ConsumerManager {
         address: channel.remoteAddress,
       });
     }
-    if (info.channels.size === 0) this.#groups.delete(info.groupName);
+    if (info.channels.size > 0) return;
+    if (this.#groups.delete(info.groupName)) this.#listener?.unregister(info.groupName);
   }
 
   #notify(info: ConsumerGroupInfo): void {

@@ -11,6 +11,8 @@ export interface HeldPull {
   /** It waits for a message at or behind this queue offset. */
   readonly offset: number;
   readonly filter: TagFilter;
+  /** Whether something has come for it. */
+  isDue: boolean;
   /** Wall-clock time at which it is answered even with nothing. */
   readonly deadline: number;
   /** False once nobody waits for the answer. */
@@ -25,6 +27,8 @@ interface HeldQueue {
   readonly topic: string;
   readonly queueId: number;
   pulls: HeldPull[];
+  /** How many of them are due. */
+  due: number;
   woken: boolean;
 }
 
@@ -48,7 +52,9 @@ export class PullRequestHold {
   }
 
   start(): void {
-    this.#store.onArrival((topic, queueId, maxOffset, tagsCode) => this.#arrived(topic, queueId, maxOffset, tagsCode));
+    this.#store.onArrival((topic, queueId, maxOffset, tagsCode, bytes, start, end) =>
+      this.#arrived(topic, queueId, maxOffset, tagsCode, bytes, start, end),
+    );
     this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
   }
 
@@ -85,7 +91,7 @@ export class PullRequestHold {
     }
     let queue = queues.get(pull.queueId);
     if (queue === undefined) {
-      queue = { topic: pull.topic, queueId: pull.queueId, pulls: [], woken: false };
+      queue = { topic: pull.topic, queueId: pull.queueId, pulls: [], due: 0, woken: false };
       queues.set(pull.queueId, queue);
     }
     queue.pulls.push(pull);
@@ -93,18 +99,30 @@ export class PullRequestHold {
     this.#store.watch(pull.topic, pull.queueId, true);
   }
 
-  #arrived(topic: string, queueId: number, maxOffset: QueueOffset, tagsCode: number): void {
+  #arrived(
+    topic: string,
+    queueId: number,
+    maxOffset: QueueOffset,
+    tagsCode: number,
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+  ): void {
     const queue = this.#queues.get(topic)?.get(queueId);
-    if (queue === undefined || queue.woken) return;
+    if (queue === undefined || queue.due === queue.pulls.length) return;
     for (const pull of queue.pulls) {
-      if (maxOffset <= pull.offset) continue;
-      if (!pull.filter.all && !pull.filter.codes.has(tagsCode | 0)) continue;
+      if (pull.isDue || maxOffset <= pull.offset) continue;
+      const { all, codes, record } = pull.filter;
+      if (!all && !codes.has(tagsCode | 0)) continue;
+      if (record !== undefined && !record.matches(bytes, start, end)) continue;
+      pull.isDue = true;
+      queue.due++;
+      if (queue.woken) continue;
       queue.woken = true;
       if (this.#woken.push(queue) === 1) {
         this.#wokenAt = this.#clock.monotonic();
         this.#clock.soon(() => this.#resumeWoken());
       }
-      return;
     }
   }
 
@@ -113,8 +131,7 @@ export class PullRequestHold {
     this.#woken = [];
     for (const queue of woken) {
       queue.woken = false;
-      const max = this.#store.maxOffsetInQueue(queue.topic, queue.queueId);
-      this.#release(queue, (pull) => max > pull.offset);
+      this.#release(queue, (pull) => pull.isDue);
     }
     this.#store.times.wake.add(this.#clock.monotonic() - this.#wokenAt);
   }
@@ -141,6 +158,8 @@ export class PullRequestHold {
     for (const pull of queue.pulls) (due(pull) ? released : kept).push(pull);
     if (released.length === 0) return;
     queue.pulls = kept;
+    queue.due = 0;
+    for (const pull of kept) if (pull.isDue) queue.due++;
     this.#count -= released.length;
     for (const pull of released) pull.resume();
   }

@@ -1,10 +1,12 @@
 // Heartbeats, farewells, and the check of a subscription before a consumer starts. RocketMQ: ClientManageProcessor.
 
+import { errorText } from '../../common/index.ts';
 import { isTagType } from '../../filter/index.ts';
 import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ClientChannelInfo } from '../client/consumer-group-info.ts';
 import { bodyObject, type ConsumerData, readHeartbeat } from '../client/heartbeat-data.ts';
+import { compileExpression } from '../filter/expression-filter.ts';
 import { readObject, readText } from '../json-fields.ts';
 import { buildTopicSysFlag, Perm } from '../topic/topic-config.ts';
 import { retryTopic } from '../topic/topic-names.ts';
@@ -97,7 +99,15 @@ class ClientManageProcessor {
       request.respond(ResponseCode.SUCCESS);
       return;
     }
-    // RocketMQ: with `enablePropertyFilter` it compiles SQL92 here; this broker filters by tags alone and says so at the consumer's start.
-    request.respond(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${type}`);
+    if (!this.#context.config.enablePropertyFilter) {
+      request.respond(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${type}`);
+      return;
+    }
+    try {
+      compileExpression(type!, readText(subscription, 'subString') ?? '');
+      request.respond(ResponseCode.SUCCESS);
+    } catch (error) {
+      request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, errorText(error));
+    }
   }
 }

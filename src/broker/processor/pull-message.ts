@@ -12,6 +12,7 @@ import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } fr
 import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
+import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
 import { selectLater } from '../store-reads.ts';
@@ -145,17 +146,22 @@ export class PullMessageProcessor {
     expressionType: string | undefined,
     refuse: (code: number, remark: string) => void,
   ): TagFilter | undefined {
-    if (!isTagType(expressionType)) {
+    const isTag = isTagType(expressionType);
+    const text = expression ?? (isTag ? '*' : '');
+    if (isTag && (text === '*' || text === '')) return MATCH_ALL;
+    if (!isTag && text !== '' && !this.#context.config.enablePropertyFilter) {
       refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
       return undefined;
     }
-    const text = expression ?? '*';
-    if (text === '*' || text === '') return MATCH_ALL;
-    let filter = this.#filters.get(text);
+    const key = isTag ? text : `${expressionType}\u0000${text}`;
+    let filter = this.#filters.get(key);
     if (filter === undefined) {
       try {
-        filter = tagFilterOf(buildSubscription(topic, text, expressionType));
+        filter = isTag
+          ? tagFilterOf(buildSubscription(topic, text, expressionType))
+          : new ExpressionFilter(compileExpression(expressionType!, text));
       } catch (error) {
+        // RocketMQ: hands out everything for an expression that cannot be read.
         refuse(
           ResponseCode.SUBSCRIPTION_PARSE_FAILED,
           `parse the consumer's subscription failed: ${(error as Error).message}`,
@@ -164,7 +170,7 @@ export class PullMessageProcessor {
       }
       if (this.#filters.size >= 10_000) this.#filters.clear();
       // Longer ones are no client's habit, and many of them would fill the memory.
-      if (text.length <= 1024) this.#filters.set(text, filter);
+      if (text.length <= 1024) this.#filters.set(key, filter);
     }
     return filter;
   }
@@ -210,7 +216,36 @@ export class PullMessageProcessor {
       refuse(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest");
       return undefined;
     }
-    return subscription.filter;
+    return isTagType(subscription.data.expressionType)
+      ? subscription.filter
+      : this.#expressionFilter(group, topic, subVersion, subscription.data.expressionType, refuse);
+  }
+
+  #expressionFilter(
+    group: string,
+    topic: string,
+    subVersion: number,
+    expressionType: string,
+    refuse: (code: number, remark: string) => void,
+  ): TagFilter | undefined {
+    const { config, filters } = this.#context;
+    const data = filters.find(topic, group);
+    if (data === undefined) {
+      refuse(
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+        "The broker's consumer filter data is not exist!Your expression may be wrong!",
+      );
+      return undefined;
+    }
+    if (data.clientVersion < subVersion) {
+      refuse(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest");
+      return undefined;
+    }
+    if (!config.enablePropertyFilter) {
+      refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
+      return undefined;
+    }
+    return filters.filterOf(data) ?? MATCH_ALL;
   }
 
   /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too. */
@@ -452,6 +487,7 @@ class Pull implements HeldPull, ColdPull {
   /** Whether its queue's first message is recent, once that has been looked up. */
   youngQueue: boolean | undefined;
   readonly requestCode: number;
+  isDue = false;
   readonly channel: Channel;
   readonly opaque: number;
   readonly wants: PullWants;

@@ -576,7 +576,7 @@ export const STORE_SETTINGS: SettingTable = {
       'bool',
       false,
       '',
-      'Whether each queue unit gets a unit beside it in consumequeue_ext/, with its tag and store time. Filter bits are not written there.',
+      'Whether each queue unit gets a unit beside it in consumequeue_ext/, with its tag, its store time and, with enableCalcFilterBitMap, filter bits.',
     ),
     honoured(
       'mappedFileSizeConsumeQueueExt',
@@ -586,7 +586,13 @@ export const STORE_SETTINGS: SettingTable = {
       'Length of one such file. It belongs to the files on disk.',
       { min: 24 },
     ),
-    moot('bitMapLengthConsumeQueueExt', 'int', 64, 'bits', 'Length of the filter bits.'),
+    moot(
+      'bitMapLengthConsumeQueueExt',
+      'int',
+      64,
+      'bits',
+      'Length of the filter bits, which follows from their settings.',
+    ),
     honoured(
       'mapperFileSizeBatchConsumeQueue',
       'int',

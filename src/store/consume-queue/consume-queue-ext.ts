@@ -8,9 +8,9 @@
 // The ext data ends behind the unit that the queue's last address names, whatever lies behind. Units whose ext unit is lost are cut and
 // come again from the log; until then a filter lets them pass, as RocketMQ's does.
 //
-// Filter bits are read over, and never written: expressions other than tags are not supported.
+// Filter bits (src/filter/bloom-filter.ts) are written where dispatch is given some; who has none asks the record itself.
 
-import { type Clock, type Logger, SeldomWarning, viewOf, writeI64 } from '../../common/index.ts';
+import { type Clock, type Logger, peekI64, SeldomWarning, viewOf, writeI64 } from '../../common/index.ts';
 import type { Ready } from '../segment/index.ts';
 import { type ConsumeQueue, CQ_UNIT_BYTES, unitOffset } from './consume-queue.ts';
 import type { ConsumeQueueStore } from './consume-queue-store.ts';
@@ -28,6 +28,9 @@ const TWO_32 = 0x1_0000_0000;
 const STEP_UNITS = 3200;
 const WALK_BYTES = 256 * 1024;
 const HEAD_BYTES = 10;
+/** What an i16 can say. */
+const MAX_UNIT_BYTES = 32_767;
+const NO_BITS = new Uint8Array(0);
 
 /** What a look at an ext unit found. */
 export const ExtRead = {
@@ -53,10 +56,14 @@ export function extPosition(view: DataView, at: number): number {
 export class ConsumeQueueExt {
   /** After FOUND: the low 32 bits of the tagsCode, all that a tag filter looks at. */
   tag = 0;
+  /** After FOUND of `readBits`: store time, and the filter bits at `bits[0, bitBytes)`. */
+  storeTimestamp = 0;
+  bits: Uint8Array = new Uint8Array(64);
+  bitBytes = 0;
   readonly #streams: StreamStore;
   readonly #seldom: SeldomWarning;
   readonly #logger: Logger;
-  readonly #head = new Uint8Array(HEAD_BYTES);
+  readonly #head = new Uint8Array(EXT_UNIT_BYTES);
   readonly #headView = viewOf(this.#head);
   readonly #orphans: Stream[] = [];
 
@@ -80,33 +87,61 @@ export class ConsumeQueueExt {
     for (const stream of this.#orphans.splice(0)) this.#streams.removeStream(stream);
   }
 
-  /** Gives the queue's newest unit an ext unit, and puts its address into it. */
-  put(queue: ConsumeQueue, tagsCode: number, storeTimestamp: number): void {
+  /** Gives the queue's newest unit an ext unit, with these filter bits if they fit into one, and puts its address into it. */
+  put(queue: ConsumeQueue, tagsCode: number, storeTimestamp: number, bits: Uint8Array = NO_BITS): void {
     queue.ext ??= this.#streams.findOrCreate(queue.topic, queue.queueId);
     const stream = queue.ext;
     const left = this.#streams.fileSize - (stream.end % this.#streams.fileSize);
-    if (EXT_UNIT_BYTES > left - END_BYTES) {
+    const most = Math.min(MAX_UNIT_BYTES, this.#streams.fileSize - END_BYTES);
+    const bitBytes = EXT_UNIT_BYTES + bits.length <= most ? bits.length : 0;
+    const size = EXT_UNIT_BYTES + bitBytes;
+    if (size > left - END_BYTES) {
       const at = stream.extend(left);
       stream.tail.fill(0, at, at + left);
       stream.tailView.setInt16(at, END_MARK);
       this.#streams.appended(stream, left);
     }
     const position = stream.end;
-    const at = stream.extend(EXT_UNIT_BYTES);
+    const at = stream.extend(size);
     const view = stream.tailView;
-    view.setInt16(at, EXT_UNIT_BYTES);
+    view.setInt16(at, size);
     writeI64(view, at + 2, tagsCode);
     writeI64(view, at + 10, storeTimestamp);
-    view.setInt16(at + 18, 0);
-    this.#streams.appended(stream, EXT_UNIT_BYTES);
+    view.setInt16(at + 18, bitBytes);
+    if (bitBytes > 0) stream.tail.set(bits, at + EXT_UNIT_BYTES);
+    this.#streams.appended(stream, size);
     const unit = queue.tailAt(queue.maxOffset - 1);
     const high = Math.floor(position / TWO_32);
     queue.tailView.setInt32(unit + 12, (high + TWO_31) | 0);
     queue.tailView.setInt32(unit + 16, (position - high * TWO_32) | 0);
   }
 
-  /** Looks up what the ext unit at `position` says; `ready` as in ReadCache.copy. */
+  /** Looks up the tag that the ext unit at `position` says; `ready` as in ReadCache.copy. */
   read(queue: ConsumeQueue, position: number, ready: Ready): ExtRead {
+    const found = this.#readHead(queue, position, HEAD_BYTES, ready);
+    if (found === ExtRead.FOUND) this.tag = this.#headView.getInt32(6);
+    return found;
+  }
+
+  /** Looks up the store time and the filter bits of the ext unit at `position`; `ready` as in ReadCache.copy. */
+  readBits(queue: ConsumeQueue, position: number, ready: Ready): ExtRead {
+    const found = this.#readHead(queue, position, EXT_UNIT_BYTES, ready);
+    if (found !== ExtRead.FOUND) return found;
+    const head = this.#headView;
+    const bitBytes = head.getInt16(0) - EXT_UNIT_BYTES;
+    const from = position + EXT_UNIT_BYTES;
+    this.storeTimestamp = peekI64(head, 10);
+    this.bitBytes = 0;
+    if (bitBytes === 0 || head.getInt16(18) !== bitBytes) return ExtRead.FOUND;
+    if (from + bitBytes > queue.ext!.end) return this.#missing(queue, position);
+    if (bitBytes > this.bits.length) this.bits = new Uint8Array(2 * bitBytes);
+    if (!this.#streams.read(queue.ext!, from, bitBytes, this.bits, ready)) return ExtRead.WAIT;
+    this.bitBytes = bitBytes;
+    return ExtRead.FOUND;
+  }
+
+  /** Reads the first bytes of an ext unit, to the head. */
+  #readHead(queue: ConsumeQueue, position: number, bytes: number, ready: Ready): ExtRead {
     const stream = queue.ext;
     const inFile = position % this.#streams.fileSize;
     if (
@@ -117,10 +152,8 @@ export class ConsumeQueueExt {
     ) {
       return this.#missing(queue, position);
     }
-    if (!this.#streams.read(stream, position, HEAD_BYTES, this.#head, ready)) return ExtRead.WAIT;
-    if (this.#headView.getInt16(0) < EXT_UNIT_BYTES) return this.#missing(queue, position);
-    this.tag = this.#headView.getInt32(6);
-    return ExtRead.FOUND;
+    if (!this.#streams.read(stream, position, bytes, this.#head, ready)) return ExtRead.WAIT;
+    return this.#headView.getInt16(0) < EXT_UNIT_BYTES ? this.#missing(queue, position) : ExtRead.FOUND;
   }
 
   #missing(queue: ConsumeQueue, position: number): ExtRead {

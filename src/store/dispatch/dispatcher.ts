@@ -43,8 +43,22 @@ import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
 import { furtherPlaces, innerRange, mayGoFurther } from './multi-dispatch.ts';
 import { RecordProperties } from './record-properties.ts';
 
-/** Called in log order, once per dispatched record of a watched queue; must not throw. `maxOffset` is the queue's new exclusive maximum. */
-export type ArrivalListener = (topic: string, queueId: number, maxOffset: QueueOffset, tagsCode: number) => void;
+/**
+ * Called in log order, once per dispatched record of a watched queue; must not throw. `maxOffset` is the queue's new exclusive maximum;
+ * the record's property text lies at `bytes[propertiesStart, propertiesEnd)` until the call returns.
+ */
+export type ArrivalListener = (
+  topic: string,
+  queueId: number,
+  maxOffset: QueueOffset,
+  tagsCode: number,
+  bytes: Uint8Array,
+  propertiesStart: number,
+  propertiesEnd: number,
+) => void;
+
+/** Filter bits of a topic's record with the property text `bytes[start, end)`, read before the next call; undefined for none. */
+export type FilterBits = (topic: string, bytes: Uint8Array, start: number, end: number) => Uint8Array | undefined;
 
 /** What dispatch needs of the index; hashes are complete (`topic#key`, absolute value). */
 export interface KeyIndex {
@@ -84,6 +98,8 @@ export interface DispatcherOptions {
   /** Milliseconds of each delay level. */
   delayLevels: readonly number[];
   onArrival: ArrivalListener;
+  /** What ext units get as filter bits. */
+  filterBits?: FilterBits | undefined;
 }
 
 export class Dispatcher {
@@ -174,7 +190,7 @@ export class Dispatcher {
       if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
       else if (record.physicalOffset >= topic.livesFrom) {
         const tagsCode = this.#tagsCode(bytes, record, topic);
-        this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+        this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
       }
     }
     this.lastStoreTimestamp = record.storeTimestamp;
@@ -200,6 +216,7 @@ export class Dispatcher {
 
   /** Puts the unit of a record into one queue, with an ext unit where `ext` is given, and tells who waits for it. */
   #put(
+    bytes: Uint8Array,
     topic: DispatchTopic,
     record: RecordView,
     queueId: number,
@@ -218,9 +235,30 @@ export class Dispatcher {
     }
     if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, ordinal, outcome);
     if (ext !== undefined && (outcome === UnitPut.APPENDED || outcome === UnitPut.AFTER_GAP)) {
-      ext.put(queue, tagsCode, record.storeTimestamp);
+      const bits = this.#options.filterBits?.(topic.name, bytes, record.propertiesStart, record.propertiesEnd);
+      ext.put(queue, tagsCode, record.storeTimestamp, bits);
     }
-    if (queue.watched) this.#options.onArrival(topic.name, queueId, queueOffset(queue.maxOffset), tagsCode);
+    if (queue.watched) this.#arrived(bytes, topic, record, queueId, queue.maxOffset, tagsCode);
+  }
+
+  #arrived(
+    bytes: Uint8Array,
+    topic: DispatchTopic,
+    record: RecordView,
+    queueId: number,
+    maxOffset: number,
+    tagsCode: number,
+  ): void {
+    const { propertiesStart, propertiesEnd } = record;
+    this.#options.onArrival(
+      topic.name,
+      queueId,
+      queueOffset(maxOffset),
+      tagsCode,
+      bytes,
+      propertiesStart,
+      propertiesEnd,
+    );
   }
 
   /** A record of a batch topic, or one that names further queues. RocketMQ: the light queues' units come after the topic's own, without ext. */
@@ -232,8 +270,8 @@ export class Dispatcher {
     if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
     const tagsCode = this.#tagsCode(bytes, record, topic);
     const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
-    if (lives && topic.isBatch) this.#putBatch(record, topic, tagsCode, properties);
-    else if (lives) this.#put(topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+    if (lives && topic.isBatch) this.#putBatch(bytes, record, topic, tagsCode, properties);
+    else if (lives) this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
     if (!this.#options.multiDispatch || (lives && topic.isBatch) || !mayGoFurther(topic.name)) return;
     const further = furtherPlaces(properties, record.queueId);
     if (further === undefined) return;
@@ -255,11 +293,17 @@ export class Dispatcher {
         this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
         continue;
       }
-      this.#put(target, record, queueId, ordinal, tagsCode, undefined);
+      this.#put(bytes, target, record, queueId, ordinal, tagsCode, undefined);
     }
   }
 
-  #putBatch(record: RecordView, topic: DispatchTopic, tagsCode: number, properties: ReadonlyMap<string, string>): void {
+  #putBatch(
+    bytes: Uint8Array,
+    record: RecordView,
+    topic: DispatchTopic,
+    tagsCode: number,
+    properties: ReadonlyMap<string, string>,
+  ): void {
     const { batch } = this.#options.kinds;
     const queue = batch.findOrCreate(topic.name, record.queueId);
     const { base, count, fault } = innerRange(properties, record.queueOffset);
@@ -273,7 +317,7 @@ export class Dispatcher {
       outcome = batch.put(queue, physicalOffset, totalSize, tagsCode, storeTimestamp, base, count);
     }
     if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, base, outcome);
-    if (queue.watched) this.#options.onArrival(topic.name, record.queueId, queueOffset(queue.maxOffset), tagsCode);
+    if (queue.watched) this.#arrived(bytes, topic, record, record.queueId, queue.maxOffset, tagsCode);
   }
 
   /** Something in a record's properties makes no sense: it is counted and named, and stops nothing. */

@@ -8,6 +8,7 @@ import { BATCH_UNIT_BYTES, type BatchQueue, type BatchQueueStore, BatchUnit } fr
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { GetMessageStatus, type GetRequest, type GetResult } from './get.ts';
+import { Look, type RecordLook } from './record-look.ts';
 import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
 export class BatchReader {
@@ -16,8 +17,16 @@ export class BatchReader {
   readonly #config: MessageStoreConfig;
   readonly #inMemoryBytes: number;
   readonly #unit = new BatchUnit();
+  readonly #recordLook: RecordLook;
 
-  constructor(log: CommitLog, queues: BatchQueueStore, config: MessageStoreConfig, inMemoryBytes: number) {
+  constructor(
+    log: CommitLog,
+    queues: BatchQueueStore,
+    config: MessageStoreConfig,
+    inMemoryBytes: number,
+    recordLook: RecordLook,
+  ) {
+    this.#recordLook = recordLook;
     this.#log = log;
     this.#queues = queues;
     this.#config = config;
@@ -50,10 +59,19 @@ export class BatchReader {
       if ((base - offset) * BATCH_UNIT_BYTES >= maxScannedBytes) break;
       const inMemory = logEnd - physicalOffset <= this.#inMemoryBytes;
       if (isFull(this.#config, result, size, count, maxMessages, maxBytes, inMemory)) break;
+      let passes = filter.all || filter.codes.has(unit.tag);
+      if (passes && filter.record !== undefined && physicalOffset >= skipBelow) {
+        const look = this.#recordLook.at(filter.record, physicalOffset, size, begun ? NOBODY_WAITS : ready);
+        if (look === Look.WAIT) {
+          if (!begun) return false;
+          break;
+        }
+        passes = look === Look.PASSES;
+      }
       next = base + count;
       newest = physicalOffset;
       if (physicalOffset < skipBelow) continue;
-      if (!filter.all && !filter.codes.has(unit.tag)) continue;
+      if (!passes) continue;
       if (physicalOffset < logMinimum || physicalOffset + size > logEnd) {
         if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
         skipBelow = Math.floor(physicalOffset / this.#log.fileSize + 1) * this.#log.fileSize;

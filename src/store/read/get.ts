@@ -23,12 +23,21 @@ export function getStatusName(status: GetMessageStatus): string {
   return NAMES[status]!;
 }
 
-/** Decides on a ConsumeQueue unit alone, by its tagsCode (the low 32 bits count). */
+/** Decides on the record itself. */
+export interface RecordFilter {
+  /** False if the filter bits at `bytes[at, at + length)` of a message's ext unit, stored at `storeTimestamp`, say that it surely does not match. */
+  mayMatch(storeTimestamp: number, bytes: Uint8Array, at: number, length: number): boolean;
+  /** Whether a record with the property text `bytes[start, end)` matches. */
+  matches(bytes: Uint8Array, start: number, end: number): boolean;
+}
+
+/** Decides on a ConsumeQueue unit, by its tagsCode (the low 32 bits count), and further on the record where `record` is given. */
 export interface TagFilter {
   /** True: everything matches. */
   readonly all: boolean;
   /** Java string hashes of the wanted tags. */
   readonly codes: ReadonlySet<number>;
+  readonly record?: RecordFilter | undefined;
 }
 
 /** What a pull asks for. */

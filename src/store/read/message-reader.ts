@@ -26,7 +26,8 @@ import type { IndexService, IndexType } from '../index-file/index.ts';
 import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { BatchReader } from './batch-reader.ts';
-import { GetMessageStatus, type GetRequest, type GetResult } from './get.ts';
+import { GetMessageStatus, type GetRequest, type GetResult, type RecordFilter } from './get.ts';
+import { Look, RecordLook } from './record-look.ts';
 import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
@@ -59,6 +60,7 @@ export class MessageReader {
   readonly #queues: ConsumeQueueStore;
   readonly #ext: ConsumeQueueExt | undefined;
   readonly #batch: BatchReader;
+  readonly #recordLook: RecordLook;
   readonly #index: IndexService | undefined;
   readonly #config: MessageStoreConfig;
   /** Distance from the log's end within which a record counts as "in memory". */
@@ -81,7 +83,14 @@ export class MessageReader {
     this.#config = options.config;
     this.#memoryBytes = options.memoryBytes;
     this.#inMemoryBytes = (options.memoryBytes * options.config.accessMessageInMemoryMaxRatio) / 100;
-    this.#batch = new BatchReader(options.log, options.kinds.batch, options.config, this.#inMemoryBytes);
+    this.#recordLook = new RecordLook(options.log);
+    this.#batch = new BatchReader(
+      options.log,
+      options.kinds.batch,
+      options.config,
+      this.#inMemoryBytes,
+      this.#recordLook,
+    );
   }
 
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
@@ -160,6 +169,16 @@ export class MessageReader {
             passes = filter.codes.has(unitTag(view, at));
           }
         }
+        if (passes && filter.record !== undefined && position >= skipBelow) {
+          const mayWait = next > offset ? NOBODY_WAITS : ready;
+          const ext = isExtAddress(view, at) ? extPosition(view, at) : -1;
+          const look = this.#look(filter.record, queue, ext, position, size, mayWait);
+          if (look === Look.WAIT) {
+            if (next === offset) return false;
+            break scan;
+          }
+          passes = look === Look.PASSES;
+        }
         if (next === offset) result.firstPosition = position;
         next++;
         newest = position;
@@ -180,6 +199,19 @@ export class MessageReader {
     }
     result.suggestPullingFromSlave = logEnd - newest > this.#inMemoryBytes;
     return answer(result, status, next);
+  }
+
+  /** Whether a record passes a filter that asks for more than its tag: by the bits of its ext unit (-1: it has none), then by its properties. */
+  #look(filter: RecordFilter, queue: ConsumeQueue, ext: number, position: number, size: number, ready: Ready): Look {
+    if (ext >= 0 && this.#ext !== undefined) {
+      const outcome = this.#ext.readBits(queue, ext, ready);
+      if (outcome === ExtRead.WAIT) return Look.WAIT;
+      const { storeTimestamp, bits, bitBytes } = this.#ext;
+      if (outcome === ExtRead.FOUND && bitBytes > 0 && !filter.mayMatch(storeTimestamp, bits, 0, bitBytes)) {
+        return Look.FAILS;
+      }
+    }
+    return this.#recordLook.at(filter, position, size, ready);
   }
 
   /** Whether a position is so far from the log's end that it counts as old. RocketMQ: checkInColdAreaByCommitOffset. */
