@@ -12,6 +12,7 @@ import { JavaSystem } from '../test/interop/java-system.ts';
 import { Ports } from '../test/interop/ports.ts';
 import type { RunningBroker, System, SystemKind } from '../test/interop/system.ts';
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
+import { measureFilter } from './filter-load.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
 import { startTimed } from './requests.ts';
@@ -27,7 +28,7 @@ const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --java-options S   options of the broker's JVM, with blanks (default: none, so the JVM's own heap size)
   --loadgen PATH     another load generator with the same flags, to check this one
   --json             JSON instead of the table
-workloads: start restart queues ${workloads.map((workload) => workload.name).join(' ')}`;
+workloads: start restart queues filter ${workloads.map((workload) => workload.name).join(' ')}`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -100,6 +101,7 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
   const restart = { rounds: effort.rounds, bytes: values.quick ? 2e8 : 1.7e9, topics: values.quick ? 100 : 2500 };
   if (wanted('restart')) results.push(await measureRestart(all, base, restart, say));
   if (wanted('queues')) results.push(measureQueues(base, restart, say));
+  if (wanted('filter')) results.push(measureFilters());
   for (const syncFlush of [false, true]) {
     const chosen = workloads.filter((workload) => workload.syncFlush === syncFlush && wanted(workload.name));
     if (chosen.length === 0) continue;
@@ -118,6 +120,21 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
     }
   }
   return results;
+}
+
+/** SQL92 in this process: nobody is asked. */
+function measureFilters(): WorkloadResult {
+  const result: WorkloadResult = {
+    name: 'filter',
+    title: 'SQL92 evaluation, four terms, ten properties, one core',
+    java: [],
+    gantry: [],
+  };
+  for (let round = 1; round <= effort.rounds; round++) {
+    result.gantry.push({ 'messages/s': measureFilter(effort.seconds) });
+    say(`filter round ${round} gantry: ${headline(result.gantry.at(-1)!)}`);
+  }
+  return result;
 }
 
 async function measureWorkload(

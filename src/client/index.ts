@@ -40,3 +40,4 @@ export {
   type TransactionProducerOptions,
   type TransactionSendResult,
 } from './transaction-producer.ts';
+export { MessageSelector } from './subscription.ts';

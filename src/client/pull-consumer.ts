@@ -9,6 +9,7 @@ import type { ReceivedMessage } from './message-types.ts';
 import type { PullLimits } from './pull-loop.ts';
 import { PullMember } from './pull-member.ts';
 import type { MessageQueue } from './queues.ts';
+import type { MessageSelector } from './subscription.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a PullConsumer. */
@@ -73,10 +74,12 @@ export class PullConsumer {
   }
 
   /**
-   * Reads a topic together with the other members of the group. `expression` is `*` (default) or tags: `TagA || TagB`.
-   * @throws GantryError CONFIG_VALUE, MESSAGE (illegal topic), CLIENT_STATE (closed, or queues were assigned by hand)
+   * Reads a topic together with the other members of the group. `expression` is `*` (default) or tags: `TagA || TagB`, or a
+   * MessageSelector, which may be SQL92.
+   * @throws GantryError CONFIG_VALUE, MESSAGE (illegal topic), CLIENT_STATE (closed, or queues were assigned by hand); BrokerError when a
+   * broker refuses an SQL92 expression
    */
-  subscribe(topic: string, expression = '*'): Promise<void> {
+  subscribe(topic: string, expression: string | MessageSelector = '*'): Promise<void> {
     return this.#member.subscribe(topic, expression);
   }
 

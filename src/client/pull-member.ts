@@ -8,6 +8,7 @@
 import { GantryError } from '../common/index.ts';
 import type { StoredMessage } from '../message/index.ts';
 import { BrokerOffsetStore } from './broker-offset-store.ts';
+import { checkSubscription } from './check-subscription.ts';
 import type { ClientInstance } from './client-instance.ts';
 import { consumerRunningInfo } from './consumer-running-info.ts';
 import type { GroupConsumer } from './group-consumer.ts';
@@ -20,7 +21,7 @@ import type { PullConsumerOptions } from './pull-consumer.ts';
 import { PullLoop, type PullLoopOwner } from './pull-loop.ts';
 import { type MessageQueue, queueKey, queueText } from './queues.ts';
 import { type RebalanceOwner, Rebalancer } from './rebalancer.ts';
-import type { SubscriptionData } from './subscription.ts';
+import { type MessageSelector, parseSubscription, type SubscriptionData } from './subscription.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { Waiter } from './waiter.ts';
 
@@ -70,10 +71,13 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return this.#rebalancer.queues().map((taken) => taken.queue);
   }
 
-  async subscribe(topic: string, expression: string): Promise<void> {
+  async subscribe(topic: string, expression: string | MessageSelector): Promise<void> {
     this.#checkOpen();
     if (this.#fixed !== undefined)
       throw new GantryError('CLIENT_STATE', 'queues were assigned by hand: subscribe is not possible');
+    if (this.#state === 'running') {
+      await checkSubscription(this.#client, this.group, parseSubscription(topic, expression, 0));
+    }
     this.#subscriptions.set(topic, expression);
     await this.#settle();
   }
@@ -100,6 +104,12 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     this.#state = 'running';
     this.#startedAt = this.#client.clock.now();
     this.#client.acquire();
+    try {
+      for (const data of this.#subscriptions.list()) await checkSubscription(this.#client, this.group, data);
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
     await this.#settle();
   }
 

@@ -11,6 +11,7 @@ import type { OrderlyListener } from './orderly-service.ts';
 import type { PullLimits } from './pull-loop.ts';
 import { PushMember } from './push-member.ts';
 import type { MessageQueue } from './queues.ts';
+import type { MessageSelector } from './subscription.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a PushConsumer. */
@@ -97,10 +98,11 @@ export class PushConsumer {
   }
 
   /**
-   * Adds or replaces a topic of the subscription; also while running. `expression` is `*` (default) or tags: `TagA || TagB`.
+   * Adds or replaces a topic of the subscription; also while running. `expression` is `*` (default) or tags: `TagA || TagB`,
+   * or a MessageSelector, which may be SQL92: brokers are asked whether they take it when the consumer starts.
    * @throws GantryError CONFIG_VALUE, MESSAGE (illegal topic), CLIENT_STATE after `close`
    */
-  subscribe(topic: string, expression = '*'): void {
+  subscribe(topic: string, expression: string | MessageSelector = '*'): void {
     this.#member.subscribe(topic, expression);
   }
 
@@ -111,7 +113,8 @@ export class PushConsumer {
 
   /**
    * Starts to consume. Resolves after the first round of sharing out queues; brokers that are away then are found later.
-   * @throws GantryError CLIENT_STATE when started before, or when the instance has a consumer of this group already
+   * @throws GantryError CLIENT_STATE when started before, or when the instance has a consumer of this group already; BrokerError when a
+   * broker refuses an SQL92 expression
    */
   async start(): Promise<void> {
     await this.#member.start();

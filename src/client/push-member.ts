@@ -6,6 +6,7 @@
 import { type Clock, errorText, GantryError, type Timer } from '../common/index.ts';
 import type { StoredMessage } from '../message/index.ts';
 import { BrokerOffsetStore } from './broker-offset-store.ts';
+import { checkSubscription } from './check-subscription.ts';
 import type { ClientInstance } from './client-instance.ts';
 import { ConsumeService, type ConsumeStatus } from './consume-service.ts';
 import { consumerRunningInfo } from './consumer-running-info.ts';
@@ -24,7 +25,7 @@ import { QueueLocks } from './queue-locks.ts';
 import type { MessageQueue } from './queues.ts';
 import { type RebalanceOwner, Rebalancer } from './rebalancer.ts';
 import { retryTopic, SendBack } from './send-back.ts';
-import type { SubscriptionData } from './subscription.ts';
+import type { MessageSelector, SubscriptionData } from './subscription.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { Waiter } from './waiter.ts';
 
@@ -112,10 +113,10 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     return this.#rebalancer.queues().map((taken) => taken.queue);
   }
 
-  subscribe(topic: string, expression: string): void {
+  subscribe(topic: string, expression: string | MessageSelector): void {
     if (this.#state === 'closed') throw new GantryError('CLIENT_STATE', 'the consumer is closed');
     this.#subscriptions.set(topic, expression);
-    if (this.#state === 'running') void this.#subscriptionChanged();
+    if (this.#state === 'running') void this.#subscribed(topic);
   }
 
   unsubscribe(topic: string): void {
@@ -141,6 +142,12 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       );
     }
     this.#orderly?.start();
+    try {
+      for (const data of this.#subscriptions.list()) await checkSubscription(this.#client, this.group, data);
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
     await this.#subscriptionChanged();
   }
 
@@ -338,6 +345,18 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
 
   #announce(): Promise<void> {
     return this.#subscriptions.announce(() => this.#client.heartbeatAll());
+  }
+
+  /** Takes a topic in while running; nobody waits for it, so that a refusal is logged. */
+  async #subscribed(topic: string): Promise<void> {
+    const data = this.#subscriptions.get(topic);
+    try {
+      if (data !== undefined) await checkSubscription(this.#client, this.group, data);
+    } catch (error) {
+      this.#client.logger.error(`${topic} is not consumed: ${errorText(error)}`);
+      this.#subscriptions.delete(topic);
+    }
+    await this.#subscriptionChanged();
   }
 
   async #subscriptionChanged(): Promise<void> {

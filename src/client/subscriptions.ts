@@ -2,7 +2,7 @@
 // names a newer one than they have. So pulls name the version that was announced last, not one whose heartbeat is still on its way.
 
 import type { Clock } from '../common/index.ts';
-import { parseSubscription, type SubscriptionData } from './subscription.ts';
+import { type MessageSelector, parseSubscription, type SubscriptionData } from './subscription.ts';
 import { checkTopic } from './validators.ts';
 
 /** Subscriptions by topic. */
@@ -17,7 +17,7 @@ export class Subscriptions {
   }
 
   /** @throws GantryError CONFIG_VALUE, MESSAGE */
-  set(topic: string, expression: string): void {
+  set(topic: string, expression: string | MessageSelector): void {
     checkTopic(topic);
     this.#byTopic.set(topic, parseSubscription(topic, expression, this.#nextVersion()));
   }

@@ -5,6 +5,7 @@ import { CollectingLogger, FakeClock } from '../../src/common/index.ts';
 import { MemoryFileSystem } from '../../src/io/memory-file-system.ts';
 import { hostField } from '../../src/message/index.ts';
 import {
+  type FilterBits,
   GetResult,
   getStatusName,
   MessageStore,
@@ -59,11 +60,12 @@ export async function openStore(
   fs: MemoryFileSystem,
   conf: Readonly<Record<string, string>>,
   settings: Partial<MessageStoreConfig> = {},
+  filterBits: FilterBits = () => undefined,
 ): Promise<Opened> {
   const logger = new CollectingLogger();
   const store = await MessageStore.open(
     { storePathRootDir: ROOT, ...storeConfig(conf), ...settings },
-    { fs, clock: new FakeClock(NOW), logger, memoryBytes: 16 * 1024 ** 3, processId: 4711 },
+    { fs, clock: new FakeClock(NOW), logger, memoryBytes: 16 * 1024 ** 3, processId: 4711, filterBits },
   );
   return { fs, store, logger };
 }

@@ -2,6 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { defaultBrokerConfig } from '../../src/broker/broker-config.ts';
+import { ConsumerFilterManager } from '../../src/broker/filter/consumer-filter-manager.ts';
+import { FakeClock, silentLogger } from '../../src/common/index.ts';
+import type { FilterBits } from '../../src/store/index.ts';
 import { FILE_STORES, goldenFiles, goldenManifest, packed } from './golden.ts';
 import { filesBelow, goldenDisk, openStore, ROOT, unitsInFiles, withoutIndexNames } from './open-store.ts';
 
@@ -51,3 +55,19 @@ for (const name of FILE_STORES) {
     );
   });
 }
+
+test('550-ext: filter bits are worked out again as Java worked them out', async () => {
+  const fs = goldenDisk('550-ext');
+  for (const folder of [...KINDS, 'index']) fs.removeTree(`${ROOT}/${folder}`);
+  const environment = { fs, clock: new FakeClock(), logger: silentLogger, folder: `${ROOT}/config` };
+  const filters = new ConsumerFilterManager(environment, { ...defaultBrokerConfig(), enableCalcFilterBitMap: true });
+  filters.load();
+  const bits: FilterBits = (topic, bytes, start, end) => filters.bitsOf(topic, bytes, start, end);
+  const { store } = await openStore(fs, goldenManifest('550-ext').brokerConf, {}, bits);
+  await store.close();
+  const ext = (files: Map<string, Uint8Array>) =>
+    new Map([...filesBelow(files, 'consumequeue_ext')].filter(([path]) => path.includes('/GoldenExt/')));
+  const expected = ext(goldenFiles('550-ext'));
+  assert.ok(expected.size > 0);
+  assertSameFiles(ext(packed(fs, ROOT)), expected);
+});

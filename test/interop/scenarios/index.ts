@@ -2,6 +2,7 @@
 
 import type { Suite } from '../runner.ts';
 import { clientJava } from './client-java.ts';
+import { filters } from './filters.ts';
 import { go } from './go.ts';
 import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
@@ -19,6 +20,7 @@ export const suites: readonly Suite[] = [
   wire,
   javaProducer,
   javaConsumer,
+  filters,
   javaAdmin,
   javaRest,
   mqadmin,
