@@ -152,7 +152,7 @@ function queryConsumeQueue(context: BrokerContext, request: Request): void {
   const subscription = group === undefined ? undefined : context.consumers.subscription(group, topic)?.data;
   const offline = group === undefined ? undefined : `${group}@${topic} is not online!`;
   const body = {
-    filterData: subscription === undefined ? offline : 'null',
+    filterData: subscription === undefined ? offline : context.filters.describe(topic, group!),
     maxQueueIndex: max,
     minQueueIndex: min,
     queueData: [] as object[],
