@@ -121,12 +121,15 @@ export class Broker {
       // A port of 0 is known only when it is taken, and the address is part of every record.
       const early = config.listenPort === 0 ? await server.listen(host, 0) : undefined;
       const port = early ?? config.listenPort;
+      const advertisedPort = options.advertisedPort ?? port;
+      // What a change at run time changes: all parts look at this one.
+      const shared: BrokerConfig = { ...config, listenPort: advertisedPort };
       // What a topic's queues are is asked while the store opens; the broker's own table is loaded behind it.
       let topicTable = checkTables(options.storeConfig, config, fs, clock);
       // So are the filters of groups, by which the start may have to write bits again.
       const filters = new ConsumerFilterManager(
         { fs, clock, logger, folder: `${options.storeConfig.storePathRootDir}/config` },
-        config,
+        shared,
       );
       filters.check();
       const isBatchTopic = (topic: string): boolean | undefined => topicTable.select(topic)?.isBatchQueue;
@@ -142,9 +145,8 @@ export class Broker {
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
       let spread: TopicSpread | undefined;
-      const advertisedPort = options.advertisedPort ?? port;
       const context = createBrokerContext({
-        config: { ...config, listenPort: advertisedPort },
+        config: shared,
         fs,
         clock,
         random,

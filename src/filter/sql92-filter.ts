@@ -32,13 +32,18 @@ class Properties {
   starts: Int32Array = new Int32Array(0);
   ends: Int32Array = new Int32Array(0);
   /** By length of the name: its first slot, and behind each slot the next one of the same length; -1 ends. */
-  #first: Int16Array = new Int16Array(0);
-  #next: Int16Array = new Int16Array(0);
+  #first: Int32Array = new Int32Array(0);
+  #next: Int32Array = new Int32Array(0);
+
+  readonly #slots = new Map<string, number>();
 
   slot(name: string): number {
-    const bytes = Buffer.from(name, 'utf8');
-    const known = this.names.findIndex((other) => bytes.equals(other));
-    return known >= 0 ? known : this.names.push(bytes) - 1;
+    let slot = this.#slots.get(name);
+    if (slot === undefined) {
+      slot = this.names.push(Buffer.from(name, 'utf8')) - 1;
+      this.#slots.set(name, slot);
+    }
+    return slot;
   }
 
   /** All names are known. */
@@ -46,8 +51,8 @@ class Properties {
     const count = this.names.length;
     this.starts = new Int32Array(count);
     this.ends = new Int32Array(count);
-    this.#next = new Int16Array(count);
-    this.#first = new Int16Array(Math.max(0, ...this.names.map((name) => name.length)) + 1).fill(-1);
+    this.#next = new Int32Array(count);
+    this.#first = new Int32Array(this.names.reduce((most, name) => Math.max(most, name.length), 0) + 1).fill(-1);
     for (let slot = count - 1; slot >= 0; slot--) {
       const { length } = this.names[slot]!;
       this.#next[slot] = this.#first[length]!;
