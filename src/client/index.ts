@@ -31,6 +31,7 @@ export type { MessageQueue } from './queues.ts';
 export { parseRecallHandle, type RecallHandle } from './recall-handle.ts';
 export type { BrokerData, QueueData, TopicRoute } from './route.ts';
 export { stderrLogger } from './stderr-logger.ts';
+export { MessageSelector } from './subscription.ts';
 export {
   type HalfMessage,
   type LocalTransaction,
@@ -40,4 +41,3 @@ export {
   type TransactionProducerOptions,
   type TransactionSendResult,
 } from './transaction-producer.ts';
-export { MessageSelector } from './subscription.ts';
