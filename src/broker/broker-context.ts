@@ -109,7 +109,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     offsets,
     consumers,
     producers,
-    locks: new RebalanceLockManager(clock, logger),
+    locks: new RebalanceLockManager(clock, logger, config),
     schedule,
     transactions,
     unread,

@@ -8,6 +8,7 @@ export type { LongBatch } from './put/index.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
 export { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from './read/get.ts';
 export type { QueryResult } from './read/message-reader.ts';
+export { QueueUnits } from './read/queue-units.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';
 export type { Ready } from './segment/index.ts';

@@ -80,6 +80,7 @@ export class SendMessageProcessor {
   /** UNIQ_KEY and an id of ours, filled anew for each message that comes without one. */
   readonly #uniqPair: Uint8Array;
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
+  readonly #delay: NameBytes = nameBytes(PropertyName.DELAY);
   /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
   readonly #specialBytes = new Uint8Array(256);
   readonly #special: readonly NameBytes[];
@@ -263,6 +264,11 @@ export class SendMessageProcessor {
         ResponseCode.MESSAGE_ILLEGAL,
         `batch request does not support retry group ${topic.name}`,
       );
+      return;
+    }
+    const delay = this.#table.find(this.#delay);
+    if (delay >= 0 && Number(this.#table.valueText(delay)) > 0) {
+      refuseStatus(this.#context, request, PutMessageStatus.MESSAGE_ILLEGAL, 'a batch cannot be delayed');
       return;
     }
     if (topic.config!.isBatchQueue && this.#table.find(this.#uniqKey) >= 0) {
