@@ -244,7 +244,8 @@ for (const [name, levels, afterMs] of [
     const w = await new World({ messageDelayLevel: '1s 5s' }).start();
     await w.send(2, 'waits');
     await w.stop();
-    const stored = (await w.start({ messageDelayLevel: levels }), await w.drain(SCHEDULE_TOPIC, 1))[0]!.storeTimestamp;
+    await w.start({ messageDelayLevel: levels });
+    const stored = (await w.drain(SCHEDULE_TOPIC, 1))[0]!.storeTimestamp;
     while ((await w.bodies()).length === 0) await w.pass(100);
     const [message] = await w.drain();
     const waited = message!.storeTimestamp - stored;

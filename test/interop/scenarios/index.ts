@@ -2,6 +2,7 @@
 
 import type { Suite } from '../runner.ts';
 import { clientJava } from './client-java.ts';
+import { delayRetry } from './delay-retry.ts';
 import { go } from './go.ts';
 import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
@@ -28,5 +29,6 @@ export const suites: readonly Suite[] = [
   queueKinds,
   retention,
   transactions,
+  delayRetry,
   mixedCluster,
 ];
