@@ -11,8 +11,8 @@
 // nothing for those that wait, unless they would wait longer than the level now says. What waits in a level that is gone stays there
 // until the level is back, and each start says so.
 //
-// With `enableScheduleAsyncDeliver` a level reads on while up to `scheduleAsyncDeliverMaxPendingLimit` deliveries wait for the disk; they
-// are settled in their order either way.
+// A level delivers about a thousand before it waits for the disk; with `enableScheduleAsyncDeliver` that is
+// `scheduleAsyncDeliverMaxPendingLimit`. They are settled in their order either way.
 //
 // RocketMQ: ScheduleMessageService. It polls every level ten times a second, takes a put whose flush timed out for a failed one (and
 // delivers twice), lets messages overtake a refused one when it delivers asynchronously, and tries a message that can never be stored
@@ -56,6 +56,10 @@ const RETRY_MS = 100;
 const MAX_RETRY_MS = 60_000;
 /** So many damaged messages are named one by one. */
 const MAX_TOLD = 1000;
+/** Messages delivered in one turn of the loop. */
+const TURN_MESSAGES = 256;
+/** Deliveries of a level that may wait for the disk, unless they are asynchronous. */
+const MOST_PENDING = 1024;
 /** Ms between two looks for messages of sleeping levels. */
 const LOOK_MS = 500;
 /** Messages and bytes that one run reads. */
@@ -115,6 +119,10 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   #timers: Timer[] = [];
   #running = false;
   #updates = 0;
+  /** Messages that may still be delivered before other work gets its turn. Each level that wants gets one run a turn in any case. */
+  #turnLeft = 0;
+  /** Levels with more to do in the next turn. */
+  readonly #waiting: Level[] = [];
   /** Messages that can be delivered never, since the start. */
   #setAside = 0;
   readonly #seldom: SeldomWarning;
@@ -285,17 +293,27 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     const { clock } = this.environment;
     const waitMs = atMs - clock.now();
     if (waitMs <= 0) {
-      // More is due: other work first.
-      level.busy = true;
-      clock.soon(() => {
-        level.busy = false;
-        this.#run(level);
-      });
+      if (this.#turnLeft > 0) this.#run(level);
+      else this.#nextTurn(level);
       return;
     }
     level.timer = clock.after(waitMs, () => {
       level.timer = undefined;
       this.#run(level);
+    });
+  }
+
+  /** More is due: other work first. */
+  #nextTurn(level: Level): void {
+    level.busy = true;
+    this.#waiting.push(level);
+    if (this.#waiting.length > 1) return;
+    this.environment.clock.soon(() => {
+      this.#turnLeft = TURN_MESSAGES;
+      for (const one of this.#waiting.splice(0)) {
+        one.busy = false;
+        this.#run(one);
+      }
     });
   }
 
@@ -436,6 +454,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Goes on reading at `next`; the position follows when `count` deliveries, and those before them, are durable. */
   #advance(level: Level, next: number, count: number): Flight | undefined {
+    this.#turnLeft -= Math.max(1, count);
     level.offset = next;
     level.pending += count;
     const last = level.flights.at(-1);
@@ -471,13 +490,13 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Goes on at `untilMs`, but only while no more deliveries than allowed wait for the disk. */
   #goOn(level: Level, untilMs: number): void {
+    if (level.pending > this.#mostPending) level.held = untilMs;
+    else this.#rest(level, untilMs);
+  }
+
+  get #mostPending(): number {
     const { enableScheduleAsyncDeliver, scheduleAsyncDeliverMaxPendingLimit } = this.#parts.config;
-    if (level.pending > (enableScheduleAsyncDeliver ? scheduleAsyncDeliverMaxPendingLimit : 0)) {
-      level.held = untilMs;
-      return;
-    }
-    level.held = undefined;
-    this.#rest(level, untilMs);
+    return enableScheduleAsyncDeliver ? scheduleAsyncDeliverMaxPendingLimit : MOST_PENDING;
   }
 
   #whenDurable(level: Level, flight: Flight, end: number): void {
@@ -509,7 +528,12 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   #landed(level: Level, flight: Flight): void {
     flight.done = true;
     this.#settle(level);
-    if (level.held !== undefined) this.#goOn(level, level.held);
+    const until = level.held;
+    if (until === undefined || level.pending > this.#mostPending) return;
+    level.held = undefined;
+    // The store is just telling who waited for it: nothing new is put meanwhile.
+    if (until <= this.environment.clock.now()) this.#nextTurn(level);
+    else this.#rest(level, until);
   }
 
   /** Moves the position past the oldest runs that are durable. */
