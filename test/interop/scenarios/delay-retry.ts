@@ -2,9 +2,10 @@
 // and takes it back while messages wait.
 
 import assert from 'node:assert/strict';
-import type { Row } from '../child.ts';
+import { Child, type Row } from '../child.ts';
 import { received, sent } from '../clients.ts';
 import { drain, ofTopic } from '../drained.ts';
+import { GANTRY_ENTRY } from '../gantry-system.ts';
 import { maxOffset } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningBroker, SystemKind } from '../system.ts';
@@ -175,6 +176,19 @@ export const delayRetry: Suite = {
         }
         assert.equal(received(await java.close()).length, 6 * 3);
         assert.equal(received(await go.close()).length, 6 * 2);
+        // Sent again, they reach the group that gave them up, as what they were.
+        const words = [GANTRY_ENTRY, 'replay', 'G-Java', '-n', namesrv];
+        const replay = Child.server('replay', process.execPath, words, { logFile: `${env.dir}/replay.log` });
+        assert.equal((await replay.exited).code, 0, replay.tail());
+        const after = env.java.start('consume', { namesrv, topic, group: 'G-Java' });
+        await after.until('the dead letters', (rows) => received(rows).length >= 6);
+        const back = received(await after.close());
+        assert.deepEqual(sorted(back), range(0, 6));
+        for (const row of back) {
+          const send = sends.find((one) => one['sent'] === index(row))!;
+          assert.deepEqual([row['topic'], row['uniqKey'], row['reconsumeTimes']], [topic, send['msgId'], 0]);
+          assert.equal(properties(row)['KEYS'], `m-key-${send['sent']} m-all`);
+        }
         await broker.stop();
       },
     },
