@@ -28,6 +28,11 @@ test('a batch with a delay level is refused whole, as RocketMQ refuses it', asyn
   for (const topic of ['T', SCHEDULE_TOPIC]) assert.equal(broker.context.store.maxOffsetInQueue(topic, 0, false), 0);
 });
 
+test('a batch whose delay level is no number is refused', async () => {
+  const { answer } = await sendBatch('DELAY\u0001soon\u0002');
+  assert.equal((await answer).code, 1);
+});
+
 test('level 0 is none, and what stands in a member is its own', async () => {
   const { broker, answer } = await sendBatch('DELAY\u00010\u0002');
   assert.equal((await answer).code, 0);

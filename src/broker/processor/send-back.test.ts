@@ -216,6 +216,46 @@ test('a level above the last one is the last one; more retry queues are all used
   assert.equal(context.topics.select('%RETRY%G')!.writeQueueNums, 3);
 });
 
+test('a request without offset or level, or with other than numbers, answers 1, whatever its group', async () => {
+  const w = await World.open();
+  w.broker.context.groups.update([{ ...defaultGroupConfig('None'), retryQueueNums: 0 }]);
+  for (const group of ['G', 'None', 'bad group!']) {
+    for (const fields of [
+      { offset: 0 },
+      { delayLevel: 0 },
+      { offset: 'x', delayLevel: 0 },
+      { offset: 0, delayLevel: '99999999999' },
+      { offset: 0, delayLevel: 0, maxReconsumeTimes: 'many' },
+    ] as ReadonlyArray<Record<string, string | number>>) {
+      const answer = await w.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, { group, ...fields });
+      assert.equal(answer.code, 1, JSON.stringify([group, fields, answer.remark]));
+    }
+  }
+});
+
+test('a delay level is read as a Java int: above the last one is the last one, and what is none is refused', async () => {
+  const send = async (delay: string): Promise<[World, Answer]> => {
+    const w = await World.open();
+    const answer = await sendAgain(w, { topic: 'U', properties: `DELAY\u0001${delay}\u0002`, queueId: 0 });
+    return [w, answer];
+  };
+  for (const text of ['2147483647', '+18', '99']) {
+    const [w, answer] = await send(text);
+    assert.equal(answer.code, 0, text);
+    await w.only(SCHEDULE_TOPIC, 17);
+  }
+  for (const text of ['-3', '0', '-2147483648']) {
+    const [w, answer] = await send(text);
+    assert.equal(answer.code, 0, text);
+    await w.only('U');
+  }
+  for (const text of ['3x', '2147483648', '1.5', ' 3']) {
+    const [w, answer] = await send(text);
+    assert.deepEqual([answer.code, answer.remark], [1, `the delay level (property DELAY) is no number: "${text}"`]);
+    assert.equal(w.broker.context.store.maxOffsetInQueue('U', 0, false), 0);
+  }
+});
+
 test('refusals: unknown group, no message there, a broker that takes nothing, a group without retries', async () => {
   const w = await World.open();
   const { context } = w.broker;

@@ -27,6 +27,7 @@ import {
 } from '../../remoting/index.ts';
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { parseDelayLevel } from '../internal-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { BatchAnswer } from './batch-answer.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
@@ -36,7 +37,7 @@ import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
 import { isTooLate, refuse, refuseStatus } from './send-outcome.ts';
 import { type SendTopic, SendTopics } from './send-topics.ts';
-import { SlowSends } from './slow-sends.ts';
+import { badDelayLevel, SlowSends } from './slow-sends.ts';
 
 /** Names whose presence means that there is something to rewrite or to refuse. */
 const SPECIAL = new Set<string>([
@@ -267,9 +268,18 @@ export class SendMessageProcessor {
       return;
     }
     const delay = this.#table.find(this.#delay);
-    if (delay >= 0 && Number(this.#table.valueText(delay)) > 0) {
-      refuseStatus(this.#context, request, PutMessageStatus.MESSAGE_ILLEGAL, 'a batch cannot be delayed');
-      return;
+    if (delay >= 0) {
+      const text = this.#table.valueText(delay);
+      const level = parseDelayLevel(text);
+      if (level === undefined) {
+        const { code, remark } = badDelayLevel(text);
+        refuse(this.#context, request, code, remark);
+        return;
+      }
+      if (level > 0) {
+        refuseStatus(this.#context, request, PutMessageStatus.MESSAGE_ILLEGAL, 'a batch cannot be delayed');
+        return;
+      }
     }
     if (topic.config!.isBatchQueue && this.#table.find(this.#uniqKey) >= 0) {
       this.#slow.sendBatch(request, header, topic, queueId, sysFlag);

@@ -14,7 +14,7 @@ import {
 import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
+import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
@@ -117,6 +117,8 @@ export class SlowSends {
         remark: `the broker[${config.brokerIP1}] sending transaction message is forbidden`,
       };
     }
+    const delay = properties.get(PropertyName.DELAY);
+    if (parseDelayLevel(delay) === undefined) return badDelayLevel(delay);
     const timed = [
       PropertyName.TIMER_DELAY_SEC,
       PropertyName.TIMER_DELAY_MS,
@@ -186,6 +188,11 @@ export class SlowSends {
     const uniqKey = properties.get(PropertyName.UNIQ_KEY)!;
     this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey });
   }
+}
+
+/** RocketMQ: a NumberFormatException, which it answers with this code. */
+export function badDelayLevel(text: string | undefined): { code: number; remark: string } {
+  return { code: ResponseCode.SYSTEM_ERROR, remark: `the delay level (property DELAY) is no number: "${text}"` };
 }
 
 function messageOf(

@@ -50,8 +50,10 @@ export const mqadmin: Suite = {
         const { namesrvAddr, brokerAddr, brokerName, storeDir } = env.broker;
         const topic = 'MqadminOrder';
         const to = ['-b', brokerAddr, '-n', namesrvAddr];
+        const order = ['updateOrderConf', '-n', namesrvAddr, '-t', topic];
+        await env.java.mqadmin([...order, '-v', `${brokerName}:2`, '-m', 'put']);
         await env.java.mqadmin(['updateTopic', ...to, '-t', topic, '-r', '4', '-w', '4', '-o', 'true']);
-        const layout = await env.java.mqadmin(['updateOrderConf', '-n', namesrvAddr, '-t', topic, '-m', 'get']);
+        const layout = await env.java.mqadmin([...order, '-m', 'get']);
         assert.match(layout, new RegExp(`orderConf=\\[?${brokerName}:4`), layout);
         const topics = parseJson(readFileSync(`${storeDir}/config/topics.json`)) as {
           topicConfigTable: Record<string, { order: boolean }>;
