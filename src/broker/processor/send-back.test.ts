@@ -214,6 +214,14 @@ test('a level above the last one is the last one; more retry queues are all used
   const copies = await messagesOf(context.store, await selectLater(context.store, SCHEDULE_TOPIC, 2, 0, 64, 1 << 20));
   assert.deepEqual([...new Set(copies.map((one) => one.properties.get('REAL_QID')))].sort(), ['0', '1', '2']);
   assert.equal(context.topics.select('%RETRY%G')!.writeQueueNums, 3);
+  // A retry topic that is older than the number has one queue, and what stood in another would never be read.
+  const older = await World.open();
+  await older.giveBack();
+  older.broker.context.groups.update([{ ...defaultGroupConfig('G'), retryQueueNums: 3 }]);
+  for (let i = 0; i < 20; i++) assert.equal((await older.giveBack()).code, 0);
+  const { store } = older.broker.context;
+  const all = await messagesOf(store, await selectLater(store, SCHEDULE_TOPIC, 2, 0, 64, 1 << 20));
+  assert.deepEqual(new Set(all.map((one) => one.properties.get('REAL_QID'))), new Set(['0']));
 });
 
 test('a request without offset or level, or with other than numbers, answers 1, whatever its group', async () => {

@@ -66,7 +66,8 @@ function sendBack(context: BrokerContext, request: Request): void {
     delayLevel,
     maxReconsumeTimes: header.version >= PeerVersion.V3_4_9 && !Number.isNaN(ownMax) ? ownMax : group.retryMaxTimes,
   };
-  const queueId = context.random.int(group.retryQueueNums);
+  // RocketMQ: any of the group's number, also where the topic is older and has fewer, in which nobody reads them.
+  const queueId = context.random.int(Math.max(1, Math.min(group.retryQueueNums, topic.readQueueNums)));
   answerLater(request, async (responder) => {
     const message = await lookUp(context, wish.offset);
     if (message === undefined) {
