@@ -86,11 +86,15 @@ export function delayLevelOf(properties: ReadonlyMap<string, string>): number {
   return level ?? 0;
 }
 
-/** A delay level as Java's Integer#parseInt reads it; 0 if there is none, undefined if it is no int. */
+/** A delay level; 0 if there is none, undefined if it is no Java int. */
 export function parseDelayLevel(text: string | undefined): number | undefined {
-  if (text === undefined) return 0;
-  const level = /^[+-]?\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
-  return (level | 0) === level ? level : undefined;
+  return text === undefined ? 0 : parseJavaInt(text);
+}
+
+/** A number as Java's Integer#parseInt reads it (of ASCII digits); undefined if it is none. */
+export function parseJavaInt(text: string): number | undefined {
+  const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+  return (value | 0) === value ? value | 0 : undefined;
 }
 
 /** Called once with the status of a put: of the append if that was refused, else of the wait for durability. */

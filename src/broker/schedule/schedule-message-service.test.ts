@@ -11,7 +11,7 @@ import type { BrokerConfig } from '../broker-config.ts';
 import { BrokerFixture, messageWith } from '../broker-fixture.test.support.ts';
 import { applyDelayLevel } from '../internal-put.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
-import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
+import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 
 const FILE = '/store/config/delayOffset.json';
 
@@ -178,6 +178,30 @@ test('a message that names no real topic, or the half topic, is set aside', asyn
   assert.equal(w.broker.logger.texts('error').filter((line) => line.includes('set aside')).length, 1);
   assert.equal(w.broker.context.schedule.setAside, 1);
   await w.stop();
+});
+
+test('poisoned delayed messages are set aside, each named and counted, and stop nothing', async () => {
+  const w = await new World().start();
+  const poisoned: Array<Record<string, string>> = [
+    { REAL_TOPIC: '../../x', REAL_QID: '0' },
+    { REAL_TOPIC: '', REAL_QID: '0' },
+    { REAL_TOPIC: 'T', REAL_QID: '-1' },
+    { REAL_TOPIC: 'T', REAL_QID: '1e1' },
+    { REAL_TOPIC: 'T', REAL_QID: '99999999999' },
+    { REAL_TOPIC: 'T' },
+    { REAL_TOPIC: TRANS_HALF_TOPIC, REAL_QID: '0' },
+  ];
+  for (const fields of poisoned) {
+    const properties = new Map(Object.entries({ DELAY: '1', UNIQ_KEY: 'U', ...fields }));
+    await w.broker.put(messageWith({ topic: SCHEDULE_TOPIC, properties }));
+    await w.send(1, 'behind');
+  }
+  await w.pass(1500);
+  assert.equal((await w.bodies()).length, poisoned.length);
+  assert.equal(w.broker.context.schedule.setAside, poisoned.length);
+  assert.equal(w.broker.logger.texts('error').filter((line) => line.includes('is set aside')).length, poisoned.length);
+  await w.stop();
+  assert.deepEqual(w.saved(), { 1: 2 * poisoned.length });
 });
 
 test('while the store takes nothing, due messages wait and are delivered afterwards, once', async () => {

@@ -45,10 +45,10 @@ import {
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
-import { copyOf, toPutRequest } from '../internal-put.ts';
+import { copyOf, parseJavaInt, toPutRequest } from '../internal-put.ts';
 import { readDataVersion, readIntegerMap } from '../json-fields.ts';
 import { prettyJson } from '../pretty-json.ts';
-import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
+import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC, topicNameFault } from '../topic/topic-names.ts';
 
 /** Ms until something that failed is tried again. */
 const RETRY_MS = 100;
@@ -81,6 +81,8 @@ interface Flight {
   /** The level's position when they are durable. */
   next: number;
   readonly count: number;
+  /** Where the last of them ends in the log. */
+  readonly end: number;
   done: boolean;
 }
 
@@ -207,6 +209,11 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Saves exactly how far it came; for the end, when it is stopped and the store is closed, so that all deliveries are on disk. */
   close(): void {
+    const { flushed } = this.#parts.store.watermarks;
+    for (const level of this.#levels) {
+      for (const flight of level.flights) flight.done ||= flight.end <= flushed;
+      this.#settle(level);
+    }
     this.#safe = new Map(this.#offsets);
     this.#pending = undefined;
     this.markChanged();
@@ -392,7 +399,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     this.environment.logger.warn(
       `delay level ${level.level}: nothing can be read at ${level.offset} (${getStatusName(result.status)}); it continues at ${next}`,
     );
-    this.#advance(level, next, 0);
+    this.#advance(level, next, 0, 0);
     this.#rest(level, this.environment.clock.now());
   }
 
@@ -415,7 +422,8 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       while (unit < units.count && units.positions[unit] !== result.positions[i])
         this.#unreadable(level, first + unit++);
       const offset = first + unit;
-      const tag = units.tags[unit++];
+      const tag = unit < units.count ? units.tags[unit] : undefined;
+      unit++;
       const size = result.sizes[i]!;
       const isRecord = readRecord(bytes, view, at, at + size, Verify.STRUCTURE, record) === RecordOutcome.RECORD;
       if (isRecord) {
@@ -445,21 +453,21 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     }
     if (reached === next) while (first + unit < next) this.#unreadable(level, first + unit++);
     level.ask = due === result.count ? Math.min(RUN_MESSAGES, level.ask * 2) : Math.max(1, due);
-    const flight = this.#advance(level, reached, count);
-    if (flight !== undefined) this.#whenDurable(level, flight, end);
+    const flight = this.#advance(level, reached, count, end);
+    if (flight !== undefined) this.#whenDurable(level, flight);
     if (level.offset === reached) this.#goOn(level, until);
     // The deliveries are lost.
     else this.#rest(level, now + RETRY_MS);
   }
 
   /** Goes on reading at `next`; the position follows when `count` deliveries, and those before them, are durable. */
-  #advance(level: Level, next: number, count: number): Flight | undefined {
+  #advance(level: Level, next: number, count: number, end: number): Flight | undefined {
     this.#turnLeft -= Math.max(1, count);
     level.offset = next;
     level.pending += count;
     const last = level.flights.at(-1);
     if (count > 0) {
-      const flight: Flight = { next, count, done: false };
+      const flight: Flight = { next, count, end, done: false };
       level.flights.push(flight);
       return flight;
     }
@@ -499,14 +507,14 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     return enableScheduleAsyncDeliver ? scheduleAsyncDeliverMaxPendingLimit : MOST_PENDING;
   }
 
-  #whenDurable(level: Level, flight: Flight, end: number): void {
-    this.#parts.store.whenDurable(end, true, (status, reason) => {
+  #whenDurable(level: Level, flight: Flight): void {
+    this.#parts.store.whenDurable(flight.end, true, (status, reason) => {
       if (!level.flights.includes(flight)) return;
       if (status === PutMessageStatus.PUT_OK) {
         this.#landed(level, flight);
       } else if (status === PutMessageStatus.FLUSH_DISK_TIMEOUT) {
         this.environment.logger.warn(`delay level ${level.level} waits for its deliveries to be durable: ${reason}`);
-        this.#waitForFlush(level, flight, end);
+        this.#waitForFlush(level, flight);
       } else {
         this.environment.logger.warn(
           `delay level ${level.level}: deliveries were not stored and are repeated: ${reason}`,
@@ -517,11 +525,11 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   }
 
   /** The records are in the log already: putting them again would deliver twice. */
-  #waitForFlush(level: Level, flight: Flight, end: number): void {
+  #waitForFlush(level: Level, flight: Flight): void {
     this.environment.clock.after(RETRY_MS, () => {
       if (!this.#running || !level.flights.includes(flight)) return;
-      if (this.#parts.store.watermarks.flushed >= end) this.#landed(level, flight);
-      else this.#waitForFlush(level, flight, end);
+      if (this.#parts.store.watermarks.flushed >= flight.end) this.#landed(level, flight);
+      else this.#waitForFlush(level, flight);
     });
   }
 
@@ -562,19 +570,18 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** The end of the record that was written; 0 if the message is passed over, -1 if it must be tried again. */
   #deliverOne(level: Level, message: StoredMessage, offset: number): number {
-    const topic = message.properties.get(PropertyName.REAL_TOPIC);
-    const queueId = Number(message.properties.get(PropertyName.REAL_QID));
+    const topic = message.properties.get(PropertyName.REAL_TOPIC) ?? '';
+    const queueId = parseJavaInt(message.properties.get(PropertyName.REAL_QID) ?? '') ?? -1;
     const name = `delay level ${level.level}: message ${message.messageId} at ${offset}`;
-    if (topic === undefined || !Number.isInteger(queueId) || topic === TRANS_HALF_TOPIC) {
+    if (topic === TRANS_HALF_TOPIC || queueId < 0 || topicNameFault(topic) !== undefined) {
+      const place = `topic "${topic}", queue ${message.properties.get(PropertyName.REAL_QID)}`;
       this.#setAside++;
-      this.environment.logger.error(`${name} is set aside: its real topic is ${topic}, queue ${queueId}`);
+      this.environment.logger.error(`${name} is set aside: it belongs into ${place}`);
       return 0;
     }
     // The stored text keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ's does.
-    const request = toPutRequest(
-      { ...copyOf(message), topic, queueId, preparedTransactionOffset: 0 },
-      this.#parts.storeHost,
-    );
+    const copy = { ...copyOf(message), topic, queueId, preparedTransactionOffset: 0 };
+    const request = toPutRequest(copy, this.#parts.storeHost);
     const result = new PutResult();
     this.#parts.store.put(request, result);
     switch (result.status) {
