@@ -64,6 +64,14 @@ export interface BrokerConfig {
   /** Commits after which the offsets' DataVersion moves on. */
   consumerOffsetUpdateVersionStep: number;
   delayOffsetUpdateVersionStep: number;
+  /** Whether a delay level reads on while deliveries wait for the disk. */
+  enableScheduleAsyncDeliver: boolean;
+  /** Deliveries of one level that may wait so. */
+  scheduleAsyncDeliverMaxPendingLimit: number;
+  /** Tries of a refused delivery until the waits between them grow. */
+  scheduleAsyncDeliverMaxResendNum2Blocked: number;
+  /** Ms that a lock of a queue lives without renewal. */
+  gantryRebalanceLockMaxLiveTime: number;
   useServerSideResetOffset: boolean;
   /** Whether offsets of broadcasting clients are kept, and for how long: of clients that are gone, and that are still connected. */
   enableBroadcastOffsetStore: boolean;
@@ -152,6 +160,10 @@ export function defaultBrokerConfig(): BrokerConfig {
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,
     delayOffsetUpdateVersionStep: 200,
+    enableScheduleAsyncDeliver: false,
+    scheduleAsyncDeliverMaxPendingLimit: 2000,
+    scheduleAsyncDeliverMaxResendNum2Blocked: 3,
+    gantryRebalanceLockMaxLiveTime: 60_000,
     useServerSideResetOffset: true,
     enableBroadcastOffsetStore: true,
     broadcastOffsetExpireSecond: 120,

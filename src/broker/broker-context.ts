@@ -115,7 +115,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     filters,
     consumers,
     producers,
-    locks: new RebalanceLockManager(clock, logger),
+    locks: new RebalanceLockManager(clock, logger, config),
     schedule,
     transactions,
     unread,

@@ -80,10 +80,21 @@ export function applyDelayLevel(message: InternalMessage, maxLevel: number): voi
   message.queueId = level - 1;
 }
 
-/** The value of DELAY; 0 if there is none that is a number. */
+/** The value of DELAY; 0 if there is none, or none that is a Java int. */
 export function delayLevelOf(properties: ReadonlyMap<string, string>): number {
-  const text = properties.get(PropertyName.DELAY);
-  return text !== undefined && /^-?\d{1,9}$/.test(text) ? Number(text) : 0;
+  const level = parseDelayLevel(properties.get(PropertyName.DELAY));
+  return level ?? 0;
+}
+
+/** A delay level; 0 if there is none, undefined if it is no Java int. */
+export function parseDelayLevel(text: string | undefined): number | undefined {
+  return text === undefined ? 0 : parseJavaInt(text);
+}
+
+/** A number as Java's Integer#parseInt reads it (of ASCII digits); undefined if it is none. */
+export function parseJavaInt(text: string): number | undefined {
+  const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+  return (value | 0) === value ? value | 0 : undefined;
 }
 
 /** Called once with the status of a put: of the append if that was refused, else of the wait for durability. */

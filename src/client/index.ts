@@ -11,6 +11,7 @@ export { BrokerError } from './client-errors.ts';
 export { ClientInstance } from './client-instance.ts';
 export type { ClientOptions } from './client-options.ts';
 export type { ConsumeContext, ConsumeStatus, MessageListener } from './consume-service.ts';
+export { deadLetterTopic, type ReplayOptions, replayDeadLetters } from './dead-letters.ts';
 export type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
 export type { Boundary } from './initial-offset.ts';
 export type { TraceOptions } from './message-trace.ts';

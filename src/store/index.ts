@@ -15,6 +15,7 @@ export {
   type TagFilter,
 } from './read/get.ts';
 export type { QueryResult } from './read/message-reader.ts';
+export { QueueUnits } from './read/queue-units.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';
 export type { Ready } from './segment/index.ts';

@@ -39,6 +39,7 @@ import {
 } from './put/index.ts';
 import type { GetRequest, GetResult } from './read/get.ts';
 import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import type { QueueUnits } from './read/queue-units.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
@@ -431,6 +432,11 @@ export class MessageStore {
    */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
     return this.#reader.copyRecords(result, target, at, ready);
+  }
+
+  /** The units of a plain queue from `offset` on, `count` at most. False and `ready` as in `select`. */
+  unitsOf(topic: string, queueId: number, offset: number, count: number, units: QueueUnits, ready: Ready): boolean {
+    return this.#reader.units(topic, queueId, offset, count, units, ready);
   }
 
   /** Whether what lies at a physical offset counts as old (`accessMessageInMemoryHotRatio`). */

@@ -249,7 +249,7 @@ describe('settings on the command line', () => {
 test('help has examples and the exit codes, and is answered on stdout with code 0', async () => {
   const help = await succeed(['--help']);
   assert.match(help, /Exit codes:/);
-  for (const name of ['start', 'namesrv', 'broker', 'produce', 'consume']) {
+  for (const name of ['start', 'namesrv', 'broker', 'produce', 'consume', 'replay']) {
     assert.match(help, new RegExp(`^ {2}${name}`, 'm'));
     assert.match(await succeed([name, '--help']), /Examples:\n {2}gantry /);
   }

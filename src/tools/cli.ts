@@ -6,6 +6,7 @@ import type { ConsumeOptions } from './consume.ts';
 import { ExitCode, reportFailure } from './exit.ts';
 import { packageVersion } from './package-version.ts';
 import type { ProduceOptions } from './produce.ts';
+import type { ReplayCommandOptions } from './replay.ts';
 import type { BrokerOptions, ServerOptions } from './server-settings.ts';
 import type { StartOptions } from './start.ts';
 import type { TransactionAction, TransactionOptions } from './transactions.ts';
@@ -62,6 +63,7 @@ Examples:
   addProduce(program, ends);
   addConsume(program, ends);
   addTransactions(program, ends);
+  addReplay(program, ends);
   addConfig(program);
   return program;
 }
@@ -249,6 +251,29 @@ Examples:
       ends(await transactions(action, ids, words[action === 'list' ? 0 : 1] as TransactionOptions));
     });
   }
+}
+
+function addReplay(program: Command, ends: (exitCode: number) => void): void {
+  command(program, 'replay', 'Send the dead letters of a consumer group again, with their ids and keys.')
+    .argument('<group>', 'consumer group that gave them up')
+    .option('-n, --namesrvAddr <addresses>', 'name servers (default: NAMESRV_ADDR, or 127.0.0.1:9876)')
+    .option('--to <topic>', 'send them to this topic, for all its groups; otherwise only to the group itself')
+    .option('--count <n>', 'end after so many messages', wholeNumber)
+    .option('--quiet', 'print no results')
+    .addHelpText(
+      'after',
+      `
+Dead letters stay where they are, and the next replay begins behind those that were sent. A group that consumes in order gets them
+by --to only.
+
+Examples:
+  gantry replay GID_orders
+  gantry replay GID_orders --to orders --count 10`,
+    )
+    .action(async (group: string, options: ReplayCommandOptions) => {
+      const { replay } = await import('./replay.ts');
+      ends(await replay(group, options));
+    });
 }
 
 function addConfig(program: Command): void {

@@ -153,7 +153,8 @@ test('producers are found by group and by client id, until they leave', () => {
 
 test('locks of queues: kept by renewal, free after a minute, given back only by their holder', () => {
   const clock = new FakeClock();
-  const locks = new RebalanceLockManager(clock, new CollectingLogger());
+  const config = { gantryRebalanceLockMaxLiveTime: 60_000 };
+  const locks = new RebalanceLockManager(clock, new CollectingLogger(), config);
   const [q0, q1] = [messageQueueOf('T', 0), messageQueueOf('T', 1)];
   assert.deepEqual(locks.tryLockBatch('G', [q0, q1], 'a'), [q0, q1]);
   assert.deepEqual(locks.tryLockBatch('G', [q0, q1], 'b'), []);

@@ -15,22 +15,22 @@ interface Lock {
   renewedMs: number;
 }
 
-/** Ms that a lock lives without renewal. */
-export const REBALANCE_LOCK_MAX_LIVE_MS = 60_000;
 /** Below so many locks nobody looks for those that have run out. */
 const SWEEP_AT_LEAST = 10_000;
 
 export class RebalanceLockManager {
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #config: { readonly gantryRebalanceLockMaxLiveTime: number };
   readonly #groups = new Map<string, Map<string, Lock>>();
   /** Locks, those run out included. */
   #count = 0;
   #sweepAt = SWEEP_AT_LEAST;
 
-  constructor(clock: Clock, logger: Logger) {
+  constructor(clock: Clock, logger: Logger, config: { readonly gantryRebalanceLockMaxLiveTime: number }) {
     this.#clock = clock;
     this.#logger = logger;
+    this.#config = config;
   }
 
   /** Takes or renews locks; answers the queues that the client now holds. */
@@ -50,7 +50,7 @@ export class RebalanceLockManager {
       if (lock === undefined) {
         locks.set(key, { clientId, renewedMs: now });
         this.#count++;
-      } else if (lock.clientId === clientId || now - lock.renewedMs > REBALANCE_LOCK_MAX_LIVE_MS) {
+      } else if (lock.clientId === clientId || this.#hasRunOut(lock, now)) {
         lock.clientId = clientId;
         lock.renewedMs = now;
       } else {
@@ -73,12 +73,16 @@ export class RebalanceLockManager {
     if (locks.size === 0) this.#groups.delete(group);
   }
 
+  #hasRunOut(lock: Lock, now: number): boolean {
+    return now - lock.renewedMs > this.#config.gantryRebalanceLockMaxLiveTime;
+  }
+
   /** RocketMQ: keeps locks that have run out for ever. */
   #sweep(): void {
     const now = this.#clock.now();
     for (const [group, locks] of this.#groups) {
       for (const [key, lock] of locks) {
-        if (now - lock.renewedMs > REBALANCE_LOCK_MAX_LIVE_MS && locks.delete(key)) this.#count--;
+        if (this.#hasRunOut(lock, now) && locks.delete(key)) this.#count--;
       }
       if (locks.size === 0) this.#groups.delete(group);
     }
@@ -89,7 +93,7 @@ export class RebalanceLockManager {
   hasLiveLock(group: string): boolean {
     const now = this.#clock.now();
     for (const lock of this.#groups.get(group)?.values() ?? []) {
-      if (now - lock.renewedMs <= REBALANCE_LOCK_MAX_LIVE_MS) return true;
+      if (!this.#hasRunOut(lock, now)) return true;
     }
     return false;
   }

@@ -118,6 +118,7 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     for (const [what, count] of Object.entries(context.transactions.counts)) {
       table[`gantryTransactions_${what}`] = String(count);
     }
+    table['gantryDelayedMessagesSetAside'] = String(context.schedule.setAside);
     responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ table }));
   });
 }

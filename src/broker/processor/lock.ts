@@ -1,5 +1,7 @@
-// Locks of queues for groups that consume in order. RocketMQ: AdminBrokerProcessor#lockBatchMQ, #unlockBatchMQ.
+// Locks of queues for groups that consume in order. RocketMQ: AdminBrokerProcessor#lockBatchMQ, #unlockBatchMQ. Its onlyThisBroker says
+// whether other replicas are asked, too, which needs lockInStrictMode and several of them; this broker's table decides alone.
 
+import { GantryError } from '../../common/index.ts';
 import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { bodyObject } from '../client/heartbeat-data.ts';
@@ -21,11 +23,13 @@ export function registerLock(registry: HandlerRegistry, context: BrokerContext):
   });
 }
 
+/** @throws GantryError JSON, answered with code 1, for a body without group or client. RocketMQ: a NullPointerException, with the same code. */
 function readLockBody(request: Request): { group: string; clientId: string; queues: MessageQueue[] } {
   const json = bodyObject(request.bodyCopy());
-  return {
-    group: readText(json, 'consumerGroup') ?? '',
-    clientId: readText(json, 'clientId') ?? '',
-    queues: readMessageQueues(json, 'mqSet'),
-  };
+  const group = readText(json, 'consumerGroup');
+  const clientId = readText(json, 'clientId');
+  if (group === undefined || clientId === undefined) {
+    throw new GantryError('JSON', 'the body names no consumerGroup or no clientId', { responseCode: 1 });
+  }
+  return { group, clientId, queues: readMessageQueues(json, 'mqSet') };
 }

@@ -9,15 +9,16 @@ export function messageQueue(topic: string, brokerName: string, queueId: number)
   return { brokerName, queueId, topic };
 }
 
-/** The queues of a list field; those without a name or number are passed over. */
+/** The queues of a list field that holds a set, each once; those without a name or number are passed over. */
 export function readMessageQueues(json: JsonObject, field: string): MessageQueue[] {
-  const queues: MessageQueue[] = [];
+  const queues = new Map<string, MessageQueue>();
   for (const one of objects(json, field)) {
     const topic = readText(one, 'topic');
     const queueId = readInteger(one, 'queueId');
     if (topic !== undefined && queueId !== undefined) {
-      queues.push(messageQueue(topic, readText(one, 'brokerName') ?? '', queueId));
+      const queue = messageQueue(topic, readText(one, 'brokerName') ?? '', queueId);
+      queues.set(`${queue.topic}@${queue.brokerName}@${queueId}`, queue);
     }
   }
-  return queues;
+  return [...queues.values()];
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import type { StoredMessage } from '../../message/index.ts';
+import { type StoredMessage, UniqueIds } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
 import type { InternalMessage } from '../internal-put.ts';
@@ -9,6 +9,7 @@ import { messagesOf, selectLater } from '../store-reads.ts';
 import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
 import { registerProcessors } from './register.ts';
+import { SendMessageProcessor } from './send-message.ts';
 
 class World {
   readonly broker: BrokerFixture;
@@ -23,6 +24,7 @@ class World {
     const world = new World(await BrokerFixture.open());
     const { context } = world.broker;
     registerProcessors(world.broker, context);
+    new SendMessageProcessor(context, new UniqueIds({ ip: new Uint8Array(4), pid: 1, salt: 1 })).register(world.broker);
     context.groups.update([{ ...defaultGroupConfig('G'), retryMaxTimes: 2 }]);
     const stored = await world.broker.put(
       messageWith({
@@ -133,6 +135,65 @@ for (const [name, message, fields] of [
   });
 }
 
+/** What a Java client sends when its message was not taken back. */
+function sendAgain(w: World, fields: Record<string, string | number>, version = 513): Promise<Answer> {
+  const channel = new FakeChannel();
+  channel.version = version;
+  const properties = 'DELAY\u00014\u0002RETRY_TOPIC\u0001T\u0002ORIGIN_MESSAGE_ID\u0001O\u0002UNIQ_KEY\u0001U1\u0002';
+  const all = {
+    producerGroup: 'CLIENT_INNER_PRODUCER',
+    topic: '%RETRY%G',
+    defaultTopic: 'TBW102',
+    defaultTopicQueueNums: 4,
+    queueId: 0,
+    sysFlag: 0,
+    bornTimestamp: 77,
+    flag: 5,
+    properties,
+    unitMode: false,
+    ...fields,
+  };
+  return w.broker.ask(RequestCode.SEND_MESSAGE, all, 'body', channel);
+}
+
+test("a client's own send to the retry topic waits for its level, and keeps count and origin", async () => {
+  const w = await World.open();
+  const answer = await sendAgain(w, { reconsumeTimes: 2, maxReconsumeTimes: 2 });
+  assert.deepEqual([answer.code, answer.ext['queueId']], [0, '0']);
+  const copy = await w.only(SCHEDULE_TOPIC, 3);
+  assert.equal(copy.reconsumeTimes, 2);
+  const wanted = { DELAY: '4', REAL_TOPIC: '%RETRY%G', RETRY_TOPIC: 'T', ORIGIN_MESSAGE_ID: 'O', UNIQ_KEY: 'U1' };
+  for (const [name, value] of Object.entries(wanted)) assert.equal(copy.properties.get(name), value, name);
+});
+
+for (const [name, fields, version] of [
+  ["more often than the client's limit", { reconsumeTimes: 2, maxReconsumeTimes: 1 }, 513],
+  ["more often than the group's limit", { reconsumeTimes: 3 }, 513],
+  ['an old client, whose limit does not count', { reconsumeTimes: 3, maxReconsumeTimes: 9 }, 120],
+] as const) {
+  test(`B44: dead letter arrives hours late: a client's own send: ${name}`, async () => {
+    const w = await World.open();
+    assert.equal((await sendAgain(w, fields, version)).code, 0);
+    const dead = await w.only('%DLQ%G');
+    // As RocketMQ writes it: -1 where the message was sent by its client, 0 where it was given back.
+    assert.equal(dead.properties.get('DELAY'), '-1');
+    assert.deepEqual([dead.properties.get('RETRY_TOPIC'), dead.properties.get('ORIGIN_MESSAGE_ID')], ['T', 'O']);
+    assert.equal(dead.reconsumeTimes, fields.reconsumeTimes);
+    assert.equal(w.broker.context.store.maxOffsetInQueue(SCHEDULE_TOPIC, 3, false), 0);
+  });
+}
+
+test('a message that a group in order gives up goes to the dead letters while a lock of the group lives', async () => {
+  const w = await World.open();
+  const { context, clock } = w.broker;
+  context.locks.tryLockBatch('G', [{ topic: 'T', brokerName: 'broker-a', queueId: 0 }], 'c');
+  assert.equal((await sendAgain(w, { reconsumeTimes: 1, maxReconsumeTimes: 5 })).code, 0);
+  await w.only('%DLQ%G');
+  clock.advance(60_001);
+  assert.equal((await sendAgain(w, { reconsumeTimes: 1, maxReconsumeTimes: 5 })).code, 0);
+  await w.only(SCHEDULE_TOPIC, 3);
+});
+
 test("an old client's limit is not taken: its group's counts", async () => {
   const w = await World.open({ reconsumeTimes: 1 });
   const channel = new FakeChannel();
@@ -140,6 +201,67 @@ test("an old client's limit is not taken: its group's counts", async () => {
   const fields = { group: 'G', offset: w.offset, delayLevel: 3, maxReconsumeTimes: 1 };
   await w.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields, '', channel);
   await w.only(SCHEDULE_TOPIC, 2);
+});
+
+test('a level above the last one is the last one; more retry queues are all used', async () => {
+  const high = await World.open();
+  await high.giveBack({ delayLevel: 99 });
+  assert.equal((await high.only(SCHEDULE_TOPIC, 17)).properties.get('DELAY'), '18');
+  const w = await World.open();
+  const { context } = w.broker;
+  context.groups.update([{ ...defaultGroupConfig('G'), retryQueueNums: 3 }]);
+  for (let i = 0; i < 40; i++) assert.equal((await w.giveBack()).code, 0);
+  const copies = await messagesOf(context.store, await selectLater(context.store, SCHEDULE_TOPIC, 2, 0, 64, 1 << 20));
+  assert.deepEqual([...new Set(copies.map((one) => one.properties.get('REAL_QID')))].sort(), ['0', '1', '2']);
+  assert.equal(context.topics.select('%RETRY%G')!.writeQueueNums, 3);
+  // A retry topic that is older than the number has one queue, and what stood in another would never be read.
+  const older = await World.open();
+  await older.giveBack();
+  older.broker.context.groups.update([{ ...defaultGroupConfig('G'), retryQueueNums: 3 }]);
+  for (let i = 0; i < 20; i++) assert.equal((await older.giveBack()).code, 0);
+  const { store } = older.broker.context;
+  const all = await messagesOf(store, await selectLater(store, SCHEDULE_TOPIC, 2, 0, 64, 1 << 20));
+  assert.deepEqual(new Set(all.map((one) => one.properties.get('REAL_QID'))), new Set(['0']));
+});
+
+test('a request without offset or level, or with other than numbers, answers 1, whatever its group', async () => {
+  const w = await World.open();
+  w.broker.context.groups.update([{ ...defaultGroupConfig('None'), retryQueueNums: 0 }]);
+  for (const group of ['G', 'None', 'bad group!']) {
+    for (const fields of [
+      { offset: 0 },
+      { delayLevel: 0 },
+      { offset: 'x', delayLevel: 0 },
+      { offset: 0, delayLevel: '99999999999' },
+      { offset: 0, delayLevel: 0, maxReconsumeTimes: 'many' },
+    ] as ReadonlyArray<Record<string, string | number>>) {
+      const answer = await w.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, { group, ...fields });
+      assert.equal(answer.code, 1, JSON.stringify([group, fields, answer.remark]));
+    }
+  }
+});
+
+test('a delay level is read as a Java int: above the last one is the last one, and what is none is refused', async () => {
+  const send = async (delay: string): Promise<[World, Answer]> => {
+    const w = await World.open();
+    const answer = await sendAgain(w, { topic: 'U', properties: `DELAY\u0001${delay}\u0002`, queueId: 0 });
+    return [w, answer];
+  };
+  for (const text of ['2147483647', '+18', '99']) {
+    const [w, answer] = await send(text);
+    assert.equal(answer.code, 0, text);
+    await w.only(SCHEDULE_TOPIC, 17);
+  }
+  for (const text of ['-3', '0', '-2147483648']) {
+    const [w, answer] = await send(text);
+    assert.equal(answer.code, 0, text);
+    await w.only('U');
+  }
+  for (const text of ['3x', '2147483648', '1.5', ' 3']) {
+    const [w, answer] = await send(text);
+    assert.deepEqual([answer.code, answer.remark], [1, `the delay level (property DELAY) is no number: "${text}"`]);
+    assert.equal(w.broker.context.store.maxOffsetInQueue('U', 0, false), 0);
+  }
 });
 
 test('refusals: unknown group, no message there, a broker that takes nothing, a group without retries', async () => {

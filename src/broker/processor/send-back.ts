@@ -37,6 +37,9 @@ interface Wish {
 function sendBack(context: BrokerContext, request: Request): void {
   const { header } = request;
   const name = header.required('group');
+  const offset = header.long('offset');
+  const delayLevel = header.int('delayLevel');
+  const ownMax = header.intOr('maxReconsumeTimes', Number.NaN);
   const group = context.groups.findOrCreate(name);
   if (group === undefined) {
     request.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `subscription group not exist, ${name} `);
@@ -59,14 +62,12 @@ function sendBack(context: BrokerContext, request: Request): void {
   }
   const wish: Wish = {
     group: name,
-    offset: header.long('offset'),
-    delayLevel: header.int('delayLevel'),
-    maxReconsumeTimes:
-      header.version >= PeerVersion.V3_4_9
-        ? header.intOr('maxReconsumeTimes', group.retryMaxTimes)
-        : group.retryMaxTimes,
+    offset,
+    delayLevel,
+    maxReconsumeTimes: header.version >= PeerVersion.V3_4_9 && !Number.isNaN(ownMax) ? ownMax : group.retryMaxTimes,
   };
-  const queueId = context.random.int(group.retryQueueNums);
+  // RocketMQ: any of the group's number, also where the topic is older and has fewer, in which nobody reads them.
+  const queueId = context.random.int(Math.max(1, Math.min(group.retryQueueNums, topic.readQueueNums)));
   answerLater(request, async (responder) => {
     const message = await lookUp(context, wish.offset);
     if (message === undefined) {

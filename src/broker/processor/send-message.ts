@@ -27,6 +27,7 @@ import {
 } from '../../remoting/index.ts';
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { parseDelayLevel } from '../internal-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { BatchAnswer } from './batch-answer.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
@@ -36,7 +37,7 @@ import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
 import { isTooLate, refuse, refuseStatus } from './send-outcome.ts';
 import { type SendTopic, SendTopics } from './send-topics.ts';
-import { SlowSends } from './slow-sends.ts';
+import { badDelayLevel, SlowSends } from './slow-sends.ts';
 
 /** Names whose presence means that there is something to rewrite or to refuse. */
 const SPECIAL = new Set<string>([
@@ -80,6 +81,7 @@ export class SendMessageProcessor {
   /** UNIQ_KEY and an id of ours, filled anew for each message that comes without one. */
   readonly #uniqPair: Uint8Array;
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
+  readonly #delay: NameBytes = nameBytes(PropertyName.DELAY);
   /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
   readonly #specialBytes = new Uint8Array(256);
   readonly #special: readonly NameBytes[];
@@ -264,6 +266,20 @@ export class SendMessageProcessor {
         `batch request does not support retry group ${topic.name}`,
       );
       return;
+    }
+    const delay = this.#table.find(this.#delay);
+    if (delay >= 0) {
+      const text = this.#table.valueText(delay);
+      const level = parseDelayLevel(text);
+      if (level === undefined) {
+        const { code, remark } = badDelayLevel(text);
+        refuse(this.#context, request, code, remark);
+        return;
+      }
+      if (level > 0) {
+        refuseStatus(this.#context, request, PutMessageStatus.MESSAGE_ILLEGAL, 'a batch cannot be delayed');
+        return;
+      }
     }
     if (topic.config!.isBatchQueue && this.#table.find(this.#uniqKey) >= 0) {
       this.#slow.sendBatch(request, header, topic, queueId, sysFlag);

@@ -11,10 +11,10 @@ import {
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
-import { type Request, ResponseCode } from '../../remoting/index.ts';
+import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { applyDelayLevel, delayLevelOf, type InternalMessage, putInternal } from '../internal-put.ts';
+import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
@@ -47,11 +47,12 @@ export class SlowSends {
     properties.set(PropertyName.MSG_REGION, context.config.regionId);
     properties.set(PropertyName.TRACE_ON, String(context.config.traceOn));
     const message = messageOf(request, header, topic, queueId, sysFlag, request.bodyCopy(), properties);
+    // RocketMQ: a send that ends among the dead letters is answered with the queue that it asked for.
+    let answeredQueueId = queueId;
     if (topic.isRetry && !this.#retryOrDeadLetter(request, header, message)) return;
     const uniqKey = properties.get(PropertyName.UNIQ_KEY) ?? this.#uniqueIds.next(context.clock.now());
     properties.set(PropertyName.UNIQ_KEY, uniqKey);
-    applyLiteAndPriority(message, topic.config!);
-    const answeredQueueId = message.queueId;
+    if (applyLiteAndPriority(message, topic.config!)) answeredQueueId = message.queueId;
     properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
     if (half) {
       this.#putHalf(request, message, answeredQueueId, uniqKey);
@@ -116,6 +117,8 @@ export class SlowSends {
         remark: `the broker[${config.brokerIP1}] sending transaction message is forbidden`,
       };
     }
+    const delay = properties.get(PropertyName.DELAY);
+    if (parseDelayLevel(delay) === undefined) return badDelayLevel(delay);
     const timed = [
       PropertyName.TIMER_DELAY_SEC,
       PropertyName.TIMER_DELAY_MS,
@@ -136,7 +139,7 @@ export class SlowSends {
 
   /** RocketMQ: handleRetryAndDLQ: a client's own send to a retry topic. False if it was answered. */
   #retryOrDeadLetter(request: Request, header: SendHeader, message: InternalMessage): boolean {
-    const { groups, topics, locks, random } = this.#context;
+    const { groups, topics, locks } = this.#context;
     const groupName = message.topic.slice(names.RETRY_GROUP_TOPIC_PREFIX.length);
     const group = groups.findOrCreate(groupName);
     if (group === undefined) {
@@ -148,14 +151,13 @@ export class SlowSends {
       );
       return false;
     }
-    const max = header.maxReconsumeTimes ?? group.retryMaxTimes;
+    const ownMax = request.header.version >= PeerVersion.V3_4_9 ? header.maxReconsumeTimes : undefined;
+    const max = ownMax ?? group.retryMaxTimes;
     if (header.reconsumeTimes > max || locks.hasLiveLock(groupName)) {
       message.topic = names.dlqTopic(groupName);
       topics.createInSendBack(message.topic, 1, Perm.READ | Perm.WRITE, false, 0);
       message.queueId = 0;
-      message.properties.set(PropertyName.DELAY, '0');
-    } else if (message.queueId < 0) {
-      message.queueId = random.int(Math.max(1, group.retryQueueNums));
+      message.properties.set(PropertyName.DELAY, '-1');
     }
     return true;
   }
@@ -188,6 +190,11 @@ export class SlowSends {
   }
 }
 
+/** RocketMQ: a NumberFormatException, which it answers with this code. */
+export function badDelayLevel(text: string | undefined): { code: number; remark: string } {
+  return { code: ResponseCode.SYSTEM_ERROR, remark: `the delay level (property DELAY) is no number: "${text}"` };
+}
+
 function messageOf(
   request: Request,
   header: SendHeader,
@@ -212,14 +219,16 @@ function messageOf(
   };
 }
 
-function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): void {
+/** Whether its priority has chosen another queue. */
+function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): boolean {
   const { properties } = message;
   const lite = properties.get(PropertyName.LITE_TOPIC);
   if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
   const wanted = properties.get(PropertyName.PRIORITY) ?? '';
-  if (!/^\d{1,9}$/.test(wanted)) return;
+  if (!/^\d{1,9}$/.test(wanted)) return false;
   const priority = Number(wanted);
   const other = lite !== undefined || delayLevelOf(properties) > 0 || properties.has(PropertyName.SHARDING_KEY);
   if (other) properties.delete(PropertyName.PRIORITY);
   else message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
+  return !other;
 }

@@ -7,11 +7,27 @@
 // promises. What is written to the file is never ahead of what is synced, so a power cut repeats deliveries of the last seconds and
 // loses none.
 //
+// A message is due at the time in its queue unit, which is that of the levels it was stored with: another `messageDelayLevel` changes
+// nothing for those that wait, unless they would wait longer than the level now says. What waits in a level that is gone stays there
+// until the level is back, and each start says so.
+//
+// A level delivers about a thousand before it waits for the disk; with `enableScheduleAsyncDeliver` that is
+// `scheduleAsyncDeliverMaxPendingLimit`. They are settled in their order either way.
+//
 // RocketMQ: ScheduleMessageService. It polls every level ten times a second, takes a put whose flush timed out for a failed one (and
-// delivers twice), and tries a message that can never be stored again for ever; such a one is passed over here, with one line.
+// delivers twice), lets messages overtake a refused one when it delivers asynchronously, and tries a message that can never be stored
+// again for ever; such a one is set aside here, with one line, and counted.
 
-import { errorText, type GantryError, type Timer } from '../../common/index.ts';
-import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
+import { errorText, type GantryError, SeldomWarning, type Timer, viewOf } from '../../common/index.ts';
+import {
+  PropertyName,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  type StoredMessage,
+  toMessage,
+  Verify,
+} from '../../message/index.ts';
 import type { JsonObject } from '../../remoting/index.ts';
 import {
   GetMessageStatus,
@@ -22,19 +38,28 @@ import {
   PutResult,
   parseDelayLevels,
   putStatusName,
+  QueueUnits,
   type Removal,
   type RetentionFloor,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
-import { copyOf, toPutRequest } from '../internal-put.ts';
+import { copyOf, parseJavaInt, toPutRequest } from '../internal-put.ts';
 import { readDataVersion, readIntegerMap } from '../json-fields.ts';
 import { prettyJson } from '../pretty-json.ts';
-import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
+import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC, topicNameFault } from '../topic/topic-names.ts';
 
 /** Ms until something that failed is tried again. */
 const RETRY_MS = 100;
+/** Longest wait between two tries of an asynchronous delivery. */
+const MAX_RETRY_MS = 60_000;
+/** So many damaged messages are named one by one. */
+const MAX_TOLD = 1000;
+/** Messages delivered in one turn of the loop. */
+const TURN_MESSAGES = 256;
+/** Deliveries of a level that may wait for the disk, unless they are asynchronous. */
+const MOST_PENDING = 1024;
 /** Ms between two looks for messages of sleeping levels. */
 const LOOK_MS = 500;
 /** Messages and bytes that one run reads. */
@@ -51,6 +76,16 @@ export interface ScheduleParts {
   readonly storeHost: Uint8Array;
 }
 
+/** Deliveries of one run that wait for the disk. */
+interface Flight {
+  /** The level's position when they are durable. */
+  next: number;
+  readonly count: number;
+  /** Where the last of them ends in the log. */
+  readonly end: number;
+  done: boolean;
+}
+
 /** One level at work. */
 interface Level {
   readonly level: number;
@@ -59,6 +94,13 @@ interface Level {
   offset: number;
   timer: Timer | undefined;
   busy: boolean;
+  /** Runs under way, oldest first, and their messages. */
+  flights: Flight[];
+  pending: number;
+  /** When to go on, once enough of `pending` is settled; undefined while nothing waits for that. */
+  held: number | undefined;
+  /** Refusals of the message at `offset`. */
+  tries: number;
   /** Messages to read in the next run: many while all that is read is due, one while the level keeps time. */
   ask: number;
   readonly result: GetResult;
@@ -79,12 +121,26 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   #timers: Timer[] = [];
   #running = false;
   #updates = 0;
+  /** Messages that may still be delivered before other work gets its turn. Each level that wants gets one run a turn in any case. */
+  #turnLeft = 0;
+  /** Levels with more to do in the next turn. */
+  readonly #waiting: Level[] = [];
+  /** Messages that can be delivered never, since the start. */
+  #setAside = 0;
+  readonly #seldom: SeldomWarning;
+  readonly #units = new QueueUnits();
 
   constructor(environment: ConfigEnvironment, parts: ScheduleParts) {
     super(environment, 'delayOffset.json');
     this.#parts = parts;
     this.#delays = parseDelayLevels(parts.store.config.messageDelayLevel);
     this.dataVersion = new DataVersion(environment.clock.now());
+    this.#seldom = new SeldomWarning(environment.clock, environment.logger);
+  }
+
+  /** Messages set aside since the start: damaged ones, and those that no topic can take. Each has a line in the log. */
+  get setAside(): number {
+    return this.#setAside;
   }
 
   get maxDelayLevel(): number {
@@ -117,6 +173,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   start(): void {
     const { clock } = this.environment;
     this.#correctOffsets();
+    this.#tellLostLevels();
     this.#safe = new Map(this.#offsets);
     this.#running = true;
     this.#levels.length = 0;
@@ -127,6 +184,10 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
         offset: this.#offsets.get(level) ?? 0,
         timer: undefined,
         busy: false,
+        flights: [],
+        pending: 0,
+        held: undefined,
+        tries: 0,
         ask: RUN_MESSAGES,
         result: new GetResult(),
       });
@@ -148,6 +209,11 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Saves exactly how far it came; for the end, when it is stopped and the store is closed, so that all deliveries are on disk. */
   close(): void {
+    const { flushed } = this.#parts.store.watermarks;
+    for (const level of this.#levels) {
+      for (const flight of level.flights) flight.done ||= flight.end <= flushed;
+      this.#settle(level);
+    }
     this.#safe = new Map(this.#offsets);
     this.#pending = undefined;
     this.markChanged();
@@ -179,6 +245,20 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
         `delay level ${level}: position ${offset} is outside its queue, ${min} to ${max}; it continues at ${corrected}`,
       );
       this.#setOffset(level, corrected);
+    }
+  }
+
+  /** RocketMQ: says nothing of messages in levels that `messageDelayLevel` no longer has. */
+  #tellLostLevels(): void {
+    const { store } = this.#parts;
+    for (const { topic, queueId } of store.queues()) {
+      if (topic !== SCHEDULE_TOPIC || queueId < this.#delays.length) continue;
+      const from = Math.max(this.#offsets.get(queueId + 1) ?? 0, store.minOffsetInQueue(topic, queueId));
+      const waiting = store.maxOffsetInQueue(topic, queueId) - from;
+      if (waiting <= 0) continue;
+      this.environment.logger.warn(
+        `messageDelayLevel has ${this.#delays.length} levels: ${waiting} messages wait in level ${queueId + 1} until it is back`,
+      );
     }
   }
 
@@ -220,17 +300,27 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     const { clock } = this.environment;
     const waitMs = atMs - clock.now();
     if (waitMs <= 0) {
-      // More is due: other work first.
-      level.busy = true;
-      clock.soon(() => {
-        level.busy = false;
-        this.#run(level);
-      });
+      if (this.#turnLeft > 0) this.#run(level);
+      else this.#nextTurn(level);
       return;
     }
     level.timer = clock.after(waitMs, () => {
       level.timer = undefined;
       this.#run(level);
+    });
+  }
+
+  /** More is due: other work first. */
+  #nextTurn(level: Level): void {
+    level.busy = true;
+    this.#waiting.push(level);
+    if (this.#waiting.length > 1) return;
+    this.environment.clock.soon(() => {
+      this.#turnLeft = TURN_MESSAGES;
+      for (const one of this.#waiting.splice(0)) {
+        one.busy = false;
+        this.#run(one);
+      }
     });
   }
 
@@ -289,7 +379,9 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     }
     const bytes = new Uint8Array(result.totalBytes);
     if (!store.copyRecords(result, bytes, 0, again)) return;
-    this.#deliver(level, decodeMessages(bytes.subarray(0, result.totalBytes)), result.nextBeginOffset);
+    const next = result.nextBeginOffset;
+    if (!store.unitsOf(SCHEDULE_TOPIC, queueId, level.offset, next - level.offset, this.#units, again)) return;
+    this.#deliver(level, bytes, next);
   }
 
   #nothingFound(level: Level): void {
@@ -303,83 +395,193 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       this.#rest(level);
       return;
     }
+    if (result.status !== GetMessageStatus.OFFSET_TOO_SMALL) this.#setAside += Math.max(0, next - level.offset);
     this.environment.logger.warn(
       `delay level ${level.level}: nothing can be read at ${level.offset} (${getStatusName(result.status)}); it continues at ${next}`,
     );
-    level.offset = next;
-    this.#setOffset(level.level, next);
+    this.#advance(level, next, 0, 0);
     this.#rest(level, this.environment.clock.now());
   }
 
-  #deliver(level: Level, messages: readonly StoredMessage[], next: number): void {
-    const { store } = this.#parts;
+  /** Delivers what is due of the records of `level.result`, which lie in `bytes`; `next` is the queue offset behind the last one. */
+  #deliver(level: Level, bytes: Uint8Array, next: number): void {
+    const { result, offset: first } = level;
+    const units = this.#units;
     const now = this.environment.clock.now();
+    const view = viewOf(bytes);
+    const record = new RecordView();
+    let unit = 0;
+    let at = 0;
     let end = 0;
     let due = 0;
+    let count = 0;
     let until = now;
     let reached = next;
-    for (const message of messages) {
-      const dueMs = message.storeTimestamp + level.delayMs;
-      // A clock that was set back must not keep a message longer than its level says.
-      if (dueMs > now && dueMs <= now + level.delayMs) {
-        reached = message.queueOffset;
-        until = dueMs;
-        break;
+    for (let i = 0; i < result.count; i++) {
+      // Units whose record is not among the result are damaged or gone.
+      while (unit < units.count && units.positions[unit] !== result.positions[i])
+        this.#unreadable(level, first + unit++);
+      const offset = first + unit;
+      const tag = unit < units.count ? units.tags[unit] : undefined;
+      unit++;
+      const size = result.sizes[i]!;
+      const isRecord = readRecord(bytes, view, at, at + size, Verify.STRUCTURE, record) === RecordOutcome.RECORD;
+      if (isRecord) {
+        const dueMs = this.#dueTime(level, tag, record.storeTimestamp);
+        // A clock that was set back must not keep a message longer than its level says.
+        if (dueMs > now && dueMs <= now + level.delayMs) {
+          reached = offset;
+          until = dueMs;
+          break;
+        }
+        const wrote = this.#deliverOne(level, toMessage(bytes, record), offset);
+        if (wrote < 0) {
+          reached = offset;
+          until = now + this.#retryMs(level);
+          break;
+        }
+        level.tries = 0;
+        if (wrote > 0) {
+          end = Math.max(end, wrote);
+          count++;
+        }
+      } else {
+        this.#unreadable(level, offset);
       }
-      const wrote = this.#deliverOne(level, message);
-      if (wrote < 0) {
-        reached = message.queueOffset;
-        until = now + RETRY_MS;
-        break;
-      }
-      end = Math.max(end, wrote);
+      at += size;
       due++;
     }
-    level.ask = due === messages.length ? Math.min(RUN_MESSAGES, level.ask * 2) : Math.max(1, due);
-    const finish = (): void => {
-      level.offset = reached;
-      this.#setOffset(level.level, reached);
-      this.#rest(level, until);
-    };
-    if (end === 0) {
-      finish();
-      return;
+    if (reached === next) while (first + unit < next) this.#unreadable(level, first + unit++);
+    level.ask = due === result.count ? Math.min(RUN_MESSAGES, level.ask * 2) : Math.max(1, due);
+    const flight = this.#advance(level, reached, count, end);
+    if (flight !== undefined) this.#whenDurable(level, flight);
+    if (level.offset === reached) this.#goOn(level, until);
+    // The deliveries are lost.
+    else this.#rest(level, now + RETRY_MS);
+  }
+
+  /** Goes on reading at `next`; the position follows when `count` deliveries, and those before them, are durable. */
+  #advance(level: Level, next: number, count: number, end: number): Flight | undefined {
+    this.#turnLeft -= Math.max(1, count);
+    level.offset = next;
+    level.pending += count;
+    const last = level.flights.at(-1);
+    if (count > 0) {
+      const flight: Flight = { next, count, end, done: false };
+      level.flights.push(flight);
+      return flight;
     }
-    store.whenDurable(end, true, (status, reason) => {
+    if (last === undefined) this.#setOffset(level.level, next);
+    else last.next = next;
+    return undefined;
+  }
+
+  /** Ms since 1970 at which a message is due. An ext address in the unit's place of it: as RocketMQ where its ext unit is lost. */
+  #dueTime(level: Level, tag: number | undefined, storeTimestamp: number): number {
+    return tag === undefined || Number.isNaN(tag) ? storeTimestamp + level.delayMs : tag;
+  }
+
+  #unreadable(level: Level, offset: number): void {
+    if (++this.#setAside > MAX_TOLD) return;
+    this.environment.logger.error(
+      `delay level ${level.level}: the message at ${offset} cannot be read and is set aside`,
+    );
+  }
+
+  /** Ms until a refused message is tried again. RocketMQ: PutResultProcess#doResend, with asynchronous delivery. */
+  #retryMs(level: Level): number {
+    const { enableScheduleAsyncDeliver, scheduleAsyncDeliverMaxResendNum2Blocked } = this.#parts.config;
+    level.tries++;
+    if (!enableScheduleAsyncDeliver || level.tries <= scheduleAsyncDeliverMaxResendNum2Blocked) return RETRY_MS;
+    return Math.min(level.tries * RETRY_MS, MAX_RETRY_MS);
+  }
+
+  /** Goes on at `untilMs`, but only while no more deliveries than allowed wait for the disk. */
+  #goOn(level: Level, untilMs: number): void {
+    if (level.pending > this.#mostPending) level.held = untilMs;
+    else this.#rest(level, untilMs);
+  }
+
+  get #mostPending(): number {
+    const { enableScheduleAsyncDeliver, scheduleAsyncDeliverMaxPendingLimit } = this.#parts.config;
+    return enableScheduleAsyncDeliver ? scheduleAsyncDeliverMaxPendingLimit : MOST_PENDING;
+  }
+
+  #whenDurable(level: Level, flight: Flight): void {
+    this.#parts.store.whenDurable(flight.end, true, (status, reason) => {
+      if (!level.flights.includes(flight)) return;
       if (status === PutMessageStatus.PUT_OK) {
-        finish();
+        this.#landed(level, flight);
       } else if (status === PutMessageStatus.FLUSH_DISK_TIMEOUT) {
         this.environment.logger.warn(`delay level ${level.level} waits for its deliveries to be durable: ${reason}`);
-        this.#waitForFlush(end, finish);
+        this.#waitForFlush(level, flight);
       } else {
         this.environment.logger.warn(
           `delay level ${level.level}: deliveries were not stored and are repeated: ${reason}`,
         );
-        this.#rest(level, this.environment.clock.now() + RETRY_MS);
+        this.#lost(level);
       }
     });
   }
 
   /** The records are in the log already: putting them again would deliver twice. */
-  #waitForFlush(end: number, finish: () => void): void {
+  #waitForFlush(level: Level, flight: Flight): void {
     this.environment.clock.after(RETRY_MS, () => {
-      if (!this.#running) return;
-      if (this.#parts.store.watermarks.flushed >= end) finish();
-      else this.#waitForFlush(end, finish);
+      if (!this.#running || !level.flights.includes(flight)) return;
+      if (this.#parts.store.watermarks.flushed >= flight.end) this.#landed(level, flight);
+      else this.#waitForFlush(level, flight);
     });
   }
 
+  #landed(level: Level, flight: Flight): void {
+    flight.done = true;
+    this.#settle(level);
+    const until = level.held;
+    if (until === undefined || level.pending > this.#mostPending) return;
+    level.held = undefined;
+    // The store is just telling who waited for it: nothing new is put meanwhile.
+    if (until <= this.environment.clock.now()) this.#nextTurn(level);
+    else this.#rest(level, until);
+  }
+
+  /** Moves the position past the oldest runs that are durable. */
+  #settle(level: Level): void {
+    let done = 0;
+    while (level.flights[done]?.done === true) {
+      level.pending -= level.flights[done]!.count;
+      this.#setOffset(level.level, level.flights[done]!.next);
+      done++;
+    }
+    level.flights.splice(0, done);
+  }
+
+  /** Begins again behind what is known to be durable. */
+  #lost(level: Level): void {
+    level.flights = [];
+    level.pending = 0;
+    level.offset = this.#offsets.get(level.level) ?? 0;
+    // One that is at work goes on from there by itself.
+    if (level.busy && level.held === undefined) return;
+    level.held = undefined;
+    level.timer?.cancel();
+    level.timer = undefined;
+    this.#rest(level, this.environment.clock.now() + RETRY_MS);
+  }
+
   /** The end of the record that was written; 0 if the message is passed over, -1 if it must be tried again. */
-  #deliverOne(level: Level, message: StoredMessage): number {
-    const topic = message.properties.get(PropertyName.REAL_TOPIC);
-    const queueId = Number(message.properties.get(PropertyName.REAL_QID));
-    const name = `delay level ${level.level}: message ${message.messageId} at ${message.queueOffset}`;
-    if (topic === undefined || !Number.isInteger(queueId) || topic === TRANS_HALF_TOPIC) {
-      this.environment.logger.error(`${name} is passed over: its real topic is ${topic}, queue ${queueId}`);
+  #deliverOne(level: Level, message: StoredMessage, offset: number): number {
+    const topic = message.properties.get(PropertyName.REAL_TOPIC) ?? '';
+    const queueId = parseJavaInt(message.properties.get(PropertyName.REAL_QID) ?? '') ?? -1;
+    const name = `delay level ${level.level}: message ${message.messageId} at ${offset}`;
+    if (topic === TRANS_HALF_TOPIC || queueId < 0 || topicNameFault(topic) !== undefined) {
+      const place = `topic "${topic}", queue ${message.properties.get(PropertyName.REAL_QID)}`;
+      this.#setAside++;
+      this.environment.logger.error(`${name} is set aside: it belongs into ${place}`);
       return 0;
     }
     // The stored text keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ's does.
-    const request = toPutRequest({ ...copyOf(message), topic, queueId }, this.#parts.storeHost);
+    const copy = { ...copyOf(message), topic, queueId, preparedTransactionOffset: 0 };
+    const request = toPutRequest(copy, this.#parts.storeHost);
     const result = new PutResult();
     this.#parts.store.put(request, result);
     switch (result.status) {
@@ -387,10 +589,11 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
         return result.wroteOffset + result.wroteBytes;
       case PutMessageStatus.MESSAGE_ILLEGAL:
       case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
-        this.environment.logger.error(`${name} is passed over, ${topic} cannot take it: ${result.reason}`);
+        this.#setAside++;
+        this.environment.logger.error(`${name} is set aside, ${topic} cannot take it: ${result.reason}`);
         return 0;
       default:
-        this.environment.logger.warn(`${name} waits: ${putStatusName(result.status)} ${result.reason}`);
+        this.#seldom.warn(`level ${level.level}`, `${name} waits: ${putStatusName(result.status)} ${result.reason}`);
         return -1;
     }
   }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CollectingLogger, FakeClock } from '../../common/index.ts';
-import { MemoryFileSystem } from '../../io/index.ts';
+import { MemoryFileSystem, readWhole } from '../../io/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from '../broker-config.ts';
-import { defaultGroupConfig } from './subscription-group-config.ts';
+import { defaultGroupConfig, type GroupRetryPolicy } from './subscription-group-config.ts';
 import { FORBIDDEN_READ, SubscriptionGroupManager } from './subscription-group-manager.ts';
 
 function manager(
@@ -43,6 +43,31 @@ test('forbidden topics last over a restart and end one by one', () => {
   assert.equal(again.isForbidden('G', 'T', FORBIDDEN_READ), false);
   assert.equal(again.isForbidden('G', 'U', FORBIDDEN_READ), true);
   assert.equal(again.isForbidden('G', 'U', 1), false);
+});
+
+test('retry policies of a group last over a restart, in the form in which RocketMQ reads and writes them', () => {
+  const { groups, fs } = manager();
+  const policies: Record<string, GroupRetryPolicy> = {
+    E: { type: 'EXPONENTIAL', exponential: { initial: 1000, max: 60_000, multiplier: 3 } },
+    C: { type: 'CUSTOMIZED', customizedNext: [1000, 2000, 3_600_000] },
+    D: { type: 'CUSTOMIZED' },
+  };
+  groups.update(
+    Object.entries(policies).map(([name, groupRetryPolicy]) => ({ ...defaultGroupConfig(name), groupRetryPolicy })),
+  );
+  const text = Buffer.from(readWhole(fs, '/config/subscriptionGroup.json')!).toString();
+  for (const [name, wanted] of [
+    ['E', '{"exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3},"type":"EXPONENTIAL"}'],
+    ['C', '{"customizedRetryPolicy":{"next":[1000,2000,3600000]},"type":"CUSTOMIZED"}'],
+    ['D', '{"type":"CUSTOMIZED"}'],
+  ] as const) {
+    const group = (JSON.parse(text) as { subscriptionGroupTable: Record<string, { groupRetryPolicy: object }> })
+      .subscriptionGroupTable[name]!;
+    assert.equal(JSON.stringify(group.groupRetryPolicy), wanted);
+  }
+  const again = manager({}, fs).groups;
+  again.load();
+  for (const [name, policy] of Object.entries(policies)) assert.deepEqual(again.find(name)!.groupRetryPolicy, policy);
 });
 
 test('an update merges attributes, a deletion lasts', () => {

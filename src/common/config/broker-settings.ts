@@ -265,6 +265,14 @@ export const BROKER_SETTINGS: SettingTable = {
     later('enableFastChannelEventProcess', 'bool', false, '', 'Whether closed connections are found faster.'),
     later('printChannelGroups', 'bool', false, '', 'Whether connections with many groups are logged.'),
     later('printChannelGroupsMinNum', 'int', 5, 'groups', 'As many.'),
+    honoured(
+      'gantryRebalanceLockMaxLiveTime',
+      'long',
+      60_000,
+      'ms',
+      'How long a queue stays locked for a consumer in order that does not renew; the system property rocketmq.broker.rebalance.lockMaxLiveTime of RocketMQ.',
+      { min: 1, live: true },
+    ),
     later('lockInStrictMode', 'bool', false, '', 'Whether an ordered queue must be locked on most replicas.'),
 
     // Consumer offsets.

@@ -27,6 +27,7 @@ import type { Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { BatchReader } from './batch-reader.ts';
 import { GetMessageStatus, type GetRequest, type GetResult, type RecordFilter } from './get.ts';
+import type { QueueUnits } from './queue-units.ts';
 import { Look, RecordLook } from './record-look.ts';
 import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
@@ -212,6 +213,25 @@ export class MessageReader {
       }
     }
     return this.#recordLook.at(filter, position, size, ready);
+  }
+
+  units(topic: string, queueId: number, offset: number, count: number, units: QueueUnits, ready: Ready): boolean {
+    units.count = 0;
+    const queue = this.#kinds.find(topic, queueId);
+    if (!(queue instanceof ConsumeQueue) || offset < queue.minOffset) return true;
+    const end = Math.min(queue.maxOffset, offset + Math.min(count, units.positions.length));
+    const view = this.#unitView;
+    while (offset + units.count < end) {
+      const next = offset + units.count;
+      const got = this.#queues.readUnits(queue, next, Math.min(STEP_UNITS, end - next), this.#units, ready);
+      if (got < 0) return false;
+      if (got === 0) return true;
+      for (let at = 0; at < got * CQ_UNIT_BYTES; at += CQ_UNIT_BYTES) {
+        units.positions[units.count] = unitOffset(view, at);
+        units.tags[units.count++] = isExtAddress(view, at) ? Number.NaN : peekI64(view, at + 12);
+      }
+    }
+    return true;
   }
 
   /** Whether a position is so far from the log's end that it counts as old. RocketMQ: checkInColdAreaByCommitOffset. */

@@ -25,8 +25,8 @@ import (
 
 type options struct {
 	namesrv, topic, group, mode, tags, prefix, expression, model, instance string
-	count, batch                                                           int
-	keys                                                                   bool
+	count, batch, delayLevel, failFirst, maxReconsume                      int
+	keys, orderly                                                          bool
 }
 
 var stdout sync.Mutex
@@ -61,6 +61,10 @@ func main() {
 	flags.IntVar(&o.count, "count", 1, "messages")
 	flags.IntVar(&o.batch, "batch", 8, "messages of a batch")
 	flags.BoolVar(&o.keys, "keys", false, "add keys")
+	flags.IntVar(&o.delayLevel, "delay-level", 0, "delay level of what is produced")
+	flags.IntVar(&o.failFirst, "fail-first", 0, "deliveries of each message to refuse")
+	flags.IntVar(&o.maxReconsume, "max-reconsume", -1, "refusals after which a message is a dead letter")
+	flags.BoolVar(&o.orderly, "orderly", false, "consume in order")
 	_ = flags.Parse(os.Args[2:])
 	var err error
 	switch os.Args[1] {
@@ -87,6 +91,9 @@ func (o options) message(index int) *primitive.Message {
 	if o.tags != "" {
 		tags := strings.Split(o.tags, ",")
 		m.WithTag(tags[index%len(tags)])
+	}
+	if o.delayLevel > 0 {
+		m.WithDelayTimeLevel(o.delayLevel)
 	}
 	if o.keys {
 		m.WithKeys([]string{fmt.Sprintf("%s-key-%d", o.prefix, index)})
@@ -244,19 +251,35 @@ func consume(o options) error {
 	c, err := rocketmq.NewPushConsumer(
 		consumer.WithNameServer([]string{o.namesrv}), consumer.WithGroupName(o.group), consumer.WithInstance(o.instance),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset), consumer.WithConsumerModel(model),
+		consumer.WithConsumerOrder(o.orderly), consumer.WithMaxReconsumeTimes(int32(o.maxReconsume)),
 	)
 	if err != nil {
 		return err
 	}
+	var lock sync.Mutex
+	deliveries := map[string]int{}
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: o.expression}
 	err = c.Subscribe(o.topic, selector, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		again := false
 		for _, m := range messages {
+			id := m.GetProperty(primitive.PropertyUniqueClientMessageIdKeyIndex)
+			lock.Lock()
+			deliveries[id]++
+			delivery := deliveries[id]
+			lock.Unlock()
+			again = again || delivery <= o.failFirst
 			sum := sha256.Sum256(m.Body)
 			line(map[string]any{
 				"received": true, "topic": m.Topic, "queueId": m.Queue.QueueId, "queueOffset": m.QueueOffset, "msgId": m.MsgId,
 				"offsetMsgId": m.OffsetMsgId, "bodySha256": hex.EncodeToString(sum[:]), "bodyLength": len(m.Body), "tags": m.GetTags(),
-				"keys": m.GetKeys(), "index": m.GetProperty("index"), "reconsumeTimes": m.ReconsumeTimes,
+				"keys": m.GetKeys(), "index": m.GetProperty("index"), "reconsumeTimes": m.ReconsumeTimes, "delivery": delivery,
 			})
+		}
+		if again && o.orderly {
+			return consumer.SuspendCurrentQueueAMoment, nil
+		}
+		if again {
+			return consumer.ConsumeRetryLater, nil
 		}
 		return consumer.ConsumeSuccess, nil
 	})

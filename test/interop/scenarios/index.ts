@@ -2,6 +2,7 @@
 
 import type { Suite } from '../runner.ts';
 import { clientJava } from './client-java.ts';
+import { delayRetry } from './delay-retry.ts';
 import { filters } from './filters.ts';
 import { go } from './go.ts';
 import { javaAdmin } from './java-admin.ts';
@@ -30,5 +31,6 @@ export const suites: readonly Suite[] = [
   queueKinds,
   retention,
   transactions,
+  delayRetry,
   mixedCluster,
 ];

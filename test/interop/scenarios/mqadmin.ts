@@ -1,6 +1,8 @@
 // RocketMQ's own command line against the system under test: each command ends without an error and prints what it should.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { parseJson } from '../../../src/remoting/index.ts';
 import type { Suite } from '../runner.ts';
 import { until } from '../wait.ts';
 import { stored } from './java-producer.ts';
@@ -40,6 +42,28 @@ export const mqadmin: Suite = {
         await until('the topic is dispatched', async () => (await stored(env, TOPIC)) === 12);
         const status = await env.java.mqadmin(['topicStatus', '-t', TOPIC, '-n', namesrvAddr]);
         assert.equal(status.match(new RegExp(`^${brokerName}\\s+\\d+\\s+0\\s+3\\s`, 'gm'))?.length, 4, status);
+      },
+    },
+    {
+      name: 'an order topic: its layout at the name server, its mark at the broker; the retry policy of a group',
+      async run(env) {
+        const { namesrvAddr, brokerAddr, brokerName, storeDir } = env.broker;
+        const topic = 'MqadminOrder';
+        const to = ['-b', brokerAddr, '-n', namesrvAddr];
+        const order = ['updateOrderConf', '-n', namesrvAddr, '-t', topic];
+        await env.java.mqadmin([...order, '-v', `${brokerName}:2`, '-m', 'put']);
+        await env.java.mqadmin(['updateTopic', ...to, '-t', topic, '-r', '4', '-w', '4', '-o', 'true']);
+        const layout = await env.java.mqadmin([...order, '-m', 'get']);
+        assert.match(layout, new RegExp(`orderConf=\\[?${brokerName}:4`), layout);
+        const topics = parseJson(readFileSync(`${storeDir}/config/topics.json`)) as {
+          topicConfigTable: Record<string, { order: boolean }>;
+        };
+        assert.equal(topics.topicConfigTable[topic]?.order, true);
+        const policy = '{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3}}';
+        await env.java.mqadmin(['updateSubGroup', ...to, '-g', 'G-Policy', '-q', '2', '-r', '5', '-p', policy]);
+        const text = await env.java.mqadmin(['getConsumerConfig', '-n', namesrvAddr, '-g', 'G-Policy']);
+        assert.match(text, /retryQueueNums\s*=\s*2/, text);
+        assert.match(text, /type=EXPONENTIAL.*initial=1000, max=60000, multiplier=3/, text);
       },
     },
     {

@@ -20,7 +20,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * A push consumer that prints each message, and its assigned queues whenever they change, until standard input ends.
- * With {@code --fail-first N} it refuses the first N deliveries of every message, which the broker then brings again.
+ * With {@code --fail-first N} it refuses the first N deliveries of every message, which the broker then brings again; with
+ * {@code --poison I} each delivery of the message of that index, and after {@code --max-reconsume N} of them it is a dead letter.
  */
 final class Consume {
     private Consume() {
@@ -46,16 +47,20 @@ final class Consume {
             consumer.subscribe(topic, MessageSelector.bySql(sql));
         }
         int failFirst = args.number("fail-first", 0);
+        String poison = args.text("poison", "");
+        if (args.number("max-reconsume", -1) >= 0) {
+            consumer.setMaxReconsumeTimes(args.number("max-reconsume", -1));
+        }
         Map<String, Integer> deliveries = new ConcurrentHashMap<>();
         if (args.flag("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (batch, context) -> {
                 context.setSuspendCurrentQueueTimeMillis(100);
-                return received(batch, deliveries) > failFirst ? ConsumeOrderlyStatus.SUCCESS
+                return received(batch, deliveries) > failFirst && !holds(batch, poison) ? ConsumeOrderlyStatus.SUCCESS
                     : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
             });
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (batch, context) ->
-                received(batch, deliveries) > failFirst ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+                received(batch, deliveries) > failFirst && !holds(batch, poison) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
                     : ConsumeConcurrentlyStatus.RECONSUME_LATER);
         }
         consumer.start();
@@ -84,6 +89,10 @@ final class Consume {
             Out.line(row);
         }
         return least;
+    }
+
+    private static boolean holds(List<MessageExt> batch, String index) {
+        return batch.stream().anyMatch(message -> index.equals(message.getUserProperty("index")));
     }
 
     private static void watchAssignment(DefaultMQPushConsumer consumer, String topic) {
