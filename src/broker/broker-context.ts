@@ -19,6 +19,7 @@ import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
+import { TimerMessageService } from './timer/timer-message-service.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
 import { TrafficStats } from './traffic-stats.ts';
 
@@ -36,6 +37,7 @@ export interface BrokerContext {
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
+  readonly timer: TimerMessageService;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
@@ -80,9 +82,11 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger);
   const stats = new BrokerStats(clock);
+  const timer = new TimerMessageService(environment, { config, store, storeHost });
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
+  store.retention.addFloor(timer);
   return {
     config,
     fs,
@@ -97,6 +101,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     producers: new ProducerManager(clock, logger),
     locks: new RebalanceLockManager(clock, logger),
     schedule,
+    timer,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

@@ -16,7 +16,7 @@ import {
 import { type FileSystem, nodeFileSystem } from '../io/index.ts';
 import { hostField, UniqueIds } from '../message/index.ts';
 import { addressText, RemotingClient, RemotingServer } from '../remoting/index.ts';
-import { MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { checkTimerFiles, MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
@@ -141,6 +141,7 @@ export class Broker {
         },
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule]) table.load();
+      await context.timer.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
       if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
@@ -231,6 +232,7 @@ export class Broker {
     await this.#stopServices();
     await context.store.close();
     context.schedule.close();
+    await context.timer.close();
     for (const table of [context.topics, context.groups, context.offsets]) table.persistIfChanged();
     await this.#client.close();
   }
@@ -255,6 +257,7 @@ export class Broker {
     stats.start();
     this.context.traffic.start();
     schedule.start();
+    this.context.timer.start();
     coldData.start();
     broadcasts.start();
     slowConsumers.start();
@@ -276,6 +279,7 @@ export class Broker {
     this.context.broadcasts.stop();
     this.context.slowConsumers.stop();
     this.context.schedule.stop();
+    await this.context.timer.stop();
     this.context.stats.stop();
     this.context.traffic.stop();
     this.context.consumers.stop();
@@ -308,5 +312,6 @@ function checkTables(
   const groups = new SubscriptionGroupManager(environment, config);
   const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
   for (const table of [topics, groups, offsets]) table.check();
+  if (config.timerWheelEnable) checkTimerFiles(fs, storeConfig.storePathRootDir, config.mappedFileSizeTimerLog);
   return topics;
 }

@@ -18,3 +18,19 @@ export {
   type FlushDiskType,
   type MessageStoreConfig,
 } from './store-config.ts';
+export {
+  BLANK_SLOTS,
+  checkTimerFiles,
+  type RecoveredTimer,
+  recoverTimer,
+  type TimerCheckpoint,
+  TimerLog,
+  TimerMagic,
+  type TimerOptions,
+  TimerSlot,
+  type TimerTruth,
+  TimerUnit,
+  TimerWheel,
+  UNIT_BYTES,
+  WHEEL_SLOTS_TOTAL,
+} from './timer/index.ts';
