@@ -116,6 +116,9 @@ export class TimerMessageService implements RetentionFloor {
   #catchUpTo = 0;
   /** After a loss: messages that go round, until it is clear that they have not gone already. By UNIQ_KEY. */
   #held: Map<string, { message: StoredMessage; dueMs: number }> | undefined;
+  /** The slot before which the queue is read to `#drainTo`. */
+  #drainFor = -1;
+  #drainTo = 0;
   #looking = false;
   #lookTimer: Timer | undefined;
   #wakeTimer: Timer | undefined;
@@ -481,6 +484,12 @@ export class TimerMessageService implements RetentionFloor {
     const known = message.queueOffset < this.#knownOffset;
     if (known && slotMs < this.#handledMs) return true;
     if (this.#held !== undefined && !this.#holds(message, slotMs)) return true;
+    // What comes for the slot that is being delivered follows in the next one.
+    if (slotMs === this.#slotMs) {
+      if (properties.has(PropertyName.TIMER_DEL_UNIQKEY)) return true;
+      this.#link(state, message, slotMs + this.precisionMs);
+      return true;
+    }
     if (slotMs < this.#openFrom()) {
       if (properties.has(PropertyName.TIMER_DEL_UNIQKEY)) return true;
       return this.#deliver(message, NEVER_ENQUEUED, false) !== 'retry';
@@ -578,8 +587,6 @@ export class TimerMessageService implements RetentionFloor {
     this.#wakeTimer = this.#environment.clock.after(Math.max(0, wakeMs - this.#environment.clock.now()), () => {
       this.#wakeTimer = undefined;
       this.#wakeMs = Number.POSITIVE_INFINITY;
-      // Orders to delete that are in the queue count for what is due now.
-      if (this.#parts.store.maxOffsetInQueue(TIMER_TOPIC, 0) > this.#queueOffset && !this.#looking) this.#look();
       this.#wake();
     });
   }
@@ -590,6 +597,7 @@ export class TimerMessageService implements RetentionFloor {
     if (this.#parts.config.timerStopDequeue || this.#queueOffset < this.#catchUpTo) return;
     this.#advance();
     if (this.#readMs < this.#writeMs) {
+      if (!this.#drained()) return;
       this.#slotMs = this.#readMs;
       this.#slotDone = this.#deliverSlot(this.#state, this.#slotMs).then(
         (done) => this.#leaveSlot(done),
@@ -606,6 +614,17 @@ export class TimerMessageService implements RetentionFloor {
     const next = this.#state.wheel.next(this.#readMs, this.#readMs + HORIZON_TICKS * this.precisionMs);
     if (next >= 0) this.#sleepUntil(next + this.precisionMs);
     else this.#sleepUntil(this.#readMs + HORIZON_TICKS * this.precisionMs);
+  }
+
+  /** Whether all is taken from the queue that was in it when the slot was over: messages and orders for it. */
+  #drained(): boolean {
+    if (this.#drainFor !== this.#readMs) {
+      this.#drainFor = this.#readMs;
+      this.#drainTo = this.#parts.store.maxOffsetInQueue(TIMER_TOPIC, 0);
+    }
+    if (this.#queueOffset >= this.#drainTo || this.#parts.config.timerStopEnqueue) return true;
+    if (!this.#looking && this.#lookTimer === undefined) this.#lookSoon(0);
+    return false;
   }
 
   #leaveSlot(done: boolean): void {

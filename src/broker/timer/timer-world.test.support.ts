@@ -75,6 +75,11 @@ export class TimerWorld {
     } while (this.clock.now() < until);
   }
 
+  /** Lets the loop turn while time stands still. */
+  async turns(count: number): Promise<void> {
+    for (let turn = 0; turn < count; turn++) await setImmediate();
+  }
+
   /** Puts a message as a send would; what refused it, if anything did. */
   async send(properties: Record<string, string>, body: string, topic = 'T'): Promise<TimerRefusal | undefined> {
     const message = messageWith({

@@ -11,6 +11,7 @@ import { mqadmin } from './mqadmin.ts';
 import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
+import { timers } from './timers.ts';
 import { wire } from './wire.ts';
 
 export const suites: readonly Suite[] = [
@@ -24,5 +25,6 @@ export const suites: readonly Suite[] = [
   roundTrip,
   queueKinds,
   retention,
+  timers,
   mixedCluster,
 ];

@@ -16,6 +16,9 @@ public final class Main {
                 case "produce":
                     Produce.run(args);
                     break;
+                case "recall":
+                    Recall.run(args);
+                    break;
                 case "load":
                     Load.run(args);
                     break;
