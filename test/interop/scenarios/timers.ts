@@ -109,10 +109,15 @@ export const timers: Suite = {
         const cancel = { namesrv: one.namesrvAddr, topic: TOPIC, handles: handle! };
         assert.equal((await env.java.run('recall', cancel))[0]?.['recalled'], far[0]!['msgId']);
         assertPunctual(await consume(env, one, 'G-near', idsOf(near)), idsOf(near));
-        const done = { ...cancel, handles: [near[0]!['recallHandle'], 'bm9uZQ=='].join(',') };
+        const slot = Math.floor(Date.now() / 1000 + 60) * 1000;
+        const unknown = Buffer.from(`v1 ${TOPIC} timer-broker ${slot + 1} 7F000001`).toString('base64url');
+        const done = { ...cancel, handles: [near[0]!['recallHandle'], unknown].join(',') };
         assert.deepEqual(
-          (await env.java.run('recall', done)).filter((row) => 'refused' in row).map((row) => row['refused']),
-          [604, 604],
+          (await env.java.run('recall', done)).filter((row) => 'refused' in row).map((row) => row['remark']),
+          [
+            'recall failed, timestamp invalid (the message is already delivered)',
+            'recall failed, the message is unknown',
+          ],
         );
         await one.kill();
         if (env.sutKind === 'gantry')
