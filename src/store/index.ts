@@ -19,18 +19,14 @@ export {
   type MessageStoreConfig,
 } from './store-config.ts';
 export {
-  BLANK_SLOTS,
   checkTimerFiles,
   type RecoveredTimer,
   recoverTimer,
-  type TimerCheckpoint,
-  TimerLog,
+  rollSlot,
+  rollWindow,
+  type TimerLog,
   TimerMagic,
-  type TimerOptions,
   TimerSlot,
-  type TimerTruth,
   TimerUnit,
-  TimerWheel,
-  UNIT_BYTES,
-  WHEEL_SLOTS_TOTAL,
+  type TimerWheel,
 } from './timer/index.ts';

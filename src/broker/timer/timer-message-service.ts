@@ -15,7 +15,6 @@ import { errorText, Histogram, javaStringHash, SeldomWarning, type Timer } from 
 import { MATCH_ALL } from '../../filter/index.ts';
 import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
 import {
-  BLANK_SLOTS,
   GetMessageStatus,
   GetResult,
   type MessageStore,
@@ -26,10 +25,11 @@ import {
   type Removal,
   type RetentionFloor,
   recoverTimer,
+  rollSlot,
+  rollWindow,
   TimerMagic,
   TimerSlot,
   TimerUnit,
-  WHEEL_SLOTS_TOTAL,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import type { ConfigEnvironment } from '../config-manager.ts';
@@ -518,22 +518,16 @@ export class TimerMessageService implements RetentionFloor {
     return false;
   }
 
-  /** RocketMQ: timerRollWindowSlots, in ms. */
   get #windowMs(): number {
-    const most = WHEEL_SLOTS_TOTAL - BLANK_SLOTS;
-    const wanted = this.#parts.config.timerRollWindowSlot;
-    return (wanted > most || wanted < 2 ? most : wanted) * this.precisionMs;
+    return rollWindow(this.#parts.config.timerRollWindowSlot, this.precisionMs);
   }
 
   /** The slot of a due time now: one on the way if it is beyond the window. */
   #slotOf(dueMs: number): { slotMs: number; roll: boolean } {
-    const window = this.#windowMs;
-    const beyond = dueMs - this.#writeMs - window;
+    const onTheWay = rollSlot(dueMs, this.#writeMs, this.#windowMs, this.precisionMs);
+    if (onTheWay >= 0) return { slotMs: onTheWay, roll: true };
     // After a long stop: a unit's delay has 32 bits.
-    if (beyond < 0) return { slotMs: Math.max(dueMs, this.#writeMs - MOST_LATE_MS), roll: false };
-    const slots = window / this.precisionMs;
-    const near = beyond < Math.floor(slots / 3) * this.precisionMs;
-    return { slotMs: this.#writeMs + (near ? Math.floor(slots / 2) * this.precisionMs : window), roll: true };
+    return { slotMs: Math.max(dueMs, this.#writeMs - MOST_LATE_MS), roll: false };
   }
 
   /** RocketMQ: doEnqueue. */

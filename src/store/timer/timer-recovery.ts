@@ -12,10 +12,7 @@ import type { FileSystem } from '../../io/index.ts';
 import { TimerCheckpoint } from './timer-checkpoint.ts';
 import { FILLER_BYTES, TimerMagic, TimerUnit, UNIT_BYTES } from './timer-format.ts';
 import { TimerLog } from './timer-log.ts';
-import { TimerSlot, TimerWheel, WHEEL_SLOTS_TOTAL } from './timer-wheel.ts';
-
-/** Slots of the wheel that a new message stays away from, so that it cannot meet one that is not read yet. */
-export const BLANK_SLOTS = 60;
+import { BLANK_SLOTS, TimerSlot, TimerWheel, WHEEL_SLOTS_TOTAL } from './timer-wheel.ts';
 
 export interface TimerOptions {
   readonly fs: FileSystem;

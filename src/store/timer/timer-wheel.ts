@@ -13,6 +13,8 @@ import { syncFile, writeAt } from './timer-io.ts';
 export const SLOT_BYTES = 32;
 /** Slots of seven days of seconds; the wheel has twice as many. */
 export const WHEEL_SLOTS_TOTAL: number = 7 * 86_400;
+/** Slots that a new message stays away from, so that it cannot meet one that is not read yet. */
+export const BLANK_SLOTS = 60;
 const SLOTS = WHEEL_SLOTS_TOTAL * 2;
 export const WHEEL_BYTES: number = SLOTS * SLOT_BYTES;
 const PAGE_BYTES = 4096;
