@@ -82,6 +82,7 @@ function lookThrough(log: TimerLog, from: number, timeMs: number): DueUnits {
       return true;
     },
     new TimerUnit(),
+    () => {},
   );
   return due;
 }

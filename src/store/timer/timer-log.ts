@@ -142,9 +142,14 @@ export class TimerLog {
 
   /**
    * Calls `visit` for the units from the file that holds `from` on, in order, until it answers false, what lies there is no unit, or the log
-   * ends; `from` itself may lie between units. Answers the position at which it stopped. @throws GantryError IO.
+   * ends; with `damaged` it goes on behind what is no unit. `from` itself may lie between units. Answers the position at which it stopped. @throws GantryError IO.
    */
-  scan(from: number, visit: (position: number, unit: TimerUnit) => boolean, unit: TimerUnit): number {
+  scan(
+    from: number,
+    visit: (position: number, unit: TimerUnit) => boolean,
+    unit: TimerUnit,
+    damaged?: (position: number) => void,
+  ): number {
     const { fileSize } = this;
     let base = Math.max(this.#first, from - (from % fileSize));
     const chunk = new Uint8Array(UNIT_BYTES * 4096);
@@ -163,7 +168,10 @@ export class TimerLog {
             break;
           }
           if (i + UNIT_BYTES > got) break;
-          if (!readUnit(view, i, unit) || !visit(base + at + i, unit)) return base + at + i;
+          if (readUnit(view, i, unit)) {
+            if (!visit(base + at + i, unit)) return base + at + i;
+          } else if (damaged === undefined) return base + at + i;
+          else damaged(base + at + i);
         }
         at += i;
         if (!done && i === 0) return base + at;

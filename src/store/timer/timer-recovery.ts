@@ -14,6 +14,9 @@ import { FILLER_BYTES, TimerMagic, TimerUnit, UNIT_BYTES } from './timer-format.
 import { TimerLog } from './timer-log.ts';
 import { BLANK_SLOTS, TimerSlot, TimerWheel, WHEEL_SLOTS_TOTAL } from './timer-wheel.ts';
 
+/** Bytes of the log that are read in the time of one read of a unit. */
+const BYTES_A_READ = 8192;
+
 export interface TimerOptions {
   readonly fs: FileSystem;
   readonly logger: Logger;
@@ -66,9 +69,8 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
   const now = floor(truth.nowMs, precisionMs);
   const readMs = readTime(checkpoint.lastReadTimeMs, now, precisionMs, logger);
 
-  const { end, lastPos } = findEnd(log, known ? checkpoint.lastTimerLogFlushPos : log.last, truth.logEnd);
-  const lost = known && end < checkpoint.lastTimerLogFlushPos;
-  if (lost) {
+  let { end, lastPos } = findEnd(log, known ? checkpoint.lastTimerLogFlushPos : log.last, truth.logEnd);
+  if (known && end < checkpoint.lastTimerLogFlushPos) {
     logger.warn(
       `the timer log ends at ${end}, before ${checkpoint.lastTimerLogFlushPos} which was saved: what is missing is taken from the queue again`,
     );
@@ -77,8 +79,14 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
   if (hasWheel) whole = shortenSlots(wheel, log, end, readMs);
   else if (end > log.first)
     logger.warn(`${wheel.path} is missing or of a wrong length and is built from the timer log`);
+  if (!whole) {
+    const built = buildWheel(wheel, log, readMs, end);
+    if (built.end < end) {
+      logger.warn(`the timer log is damaged at ${built.end}: what it held from there on is taken from the queue again`);
+      ({ end, lastPos } = built);
+    }
+  }
   log.cut(end);
-  if (!whole) buildWheel(wheel, log, readMs);
 
   const saved = checkpoint.lastTimerQueueOffset;
   if (saved > truth.queueMax) {
@@ -94,7 +102,7 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
     log.read(lastPos, unit);
     const ordinal = await truth.ordinalOf(unit.offset, unit.size);
     if (ordinal !== undefined) queueOffset = known ? Math.min(ordinal + 1, knownOffset) : ordinal + 1;
-  } else if (lost || !known) {
+  } else if (end < checkpoint.lastTimerLogFlushPos || !known) {
     queueOffset = truth.queueMin;
   }
   queueOffset = Math.min(Math.max(queueOffset, truth.queueMin), Math.max(truth.queueMin, truth.queueMax));
@@ -150,6 +158,8 @@ function findEnd(log: TimerLog, relied: number, logEnd: number): { end: number; 
 function shortenSlots(wheel: TimerWheel, log: TimerLog, end: number, readMs: number): boolean {
   const slot = new TimerSlot();
   const unit = new TimerUnit();
+  let count = 0;
+  let oldest = Number.POSITIVE_INFINITY;
   for (const timeMs of wheel.from(readMs)) {
     wheel.read(timeMs, slot);
     const before = slot.lastPos;
@@ -163,22 +173,51 @@ function shortenSlots(wheel: TimerWheel, log: TimerLog, end: number, readMs: num
       wheel.erase(timeMs);
       continue;
     }
-    // The unit itself is the judge of its slot; those whose file has gone are due no more.
-    if (position >= log.first && !(log.read(position, unit) && unit.slotTime === timeMs)) return false;
-    if (position === before) continue;
-    slot.lastPos = position;
-    wheel.write(timeMs, slot);
+    if (position !== before) {
+      slot.lastPos = position;
+      wheel.write(timeMs, slot);
+    }
+    if (position < log.first) continue;
+    count++;
+    oldest = Math.min(oldest, position);
   }
-  return true;
+  return count === 0 || slotsFit(wheel, log, readMs, count, oldest);
 }
 
-/** Builds the wheel from the log, which is the older of the two. */
-function buildWheel(wheel: TimerWheel, log: TimerLog, readMs: number): void {
+/** Whether the newest unit of each slot is one of that slot; those whose file has gone are due no more. */
+function slotsFit(wheel: TimerWheel, log: TimerLog, readMs: number, count: number, oldest: number): boolean {
+  const slot = new TimerSlot();
+  const unit = new TimerUnit();
+  if (log.end - oldest > count * BYTES_A_READ) {
+    for (const timeMs of wheel.from(readMs)) {
+      wheel.read(timeMs, slot);
+      if (slot.lastPos >= log.first && !(log.read(slot.lastPos, unit) && unit.slotTime === timeMs)) return false;
+    }
+    return true;
+  }
+  // One pass through the log costs less than a read for each.
+  let found = 0;
+  log.scan(
+    oldest,
+    (position, { slotTime }) => {
+      if (slotTime >= readMs && wheel.read(slotTime, slot) && slot.lastPos === position) found++;
+      return true;
+    },
+    unit,
+  );
+  return found === count;
+}
+
+/** Builds the wheel from the log below `limit`, up to the first unit that is damaged. */
+function buildWheel(wheel: TimerWheel, log: TimerLog, readMs: number, limit: number): { end: number; lastPos: number } {
   wheel.clear();
   const slot = new TimerSlot();
-  log.scan(
+  let lastPos = -1;
+  const stop = log.scan(
     log.first,
     (position, unit) => {
+      if (position >= limit) return false;
+      lastPos = position;
       const { slotTime } = unit;
       if (slotTime < readMs) return true;
       wheel.read(slotTime, slot);
@@ -190,4 +229,5 @@ function buildWheel(wheel: TimerWheel, log: TimerLog, readMs: number): void {
     },
     new TimerUnit(),
   );
+  return { end: Math.min(stop, limit), lastPos };
 }
