@@ -89,6 +89,22 @@ export interface BrokerConfig {
   configBlackList: string;
   reviveQueueNum: number;
   timerWheelEnable: boolean;
+  timerPrecisionMs: number;
+  timerMaxDelaySec: number;
+  timerRollWindowSlot: number;
+  mappedFileSizeTimerLog: number;
+  timerFlushIntervalMs: number;
+  timerCongestNumEachSlot: number;
+  timerStopEnqueue: boolean;
+  timerStopDequeue: boolean;
+  timerSkipUnknownError: boolean;
+  timerEnableCheckMetrics: boolean;
+  timerCheckMetricsWhen: string;
+  timerMetricSmallThreshold: number;
+  appendTopicForTimerDeleteKey: boolean;
+  /** Whether timer messages can be cancelled by the handle of their send. */
+  recallMessageEnable: boolean;
+  allowRecallWhenBrokerNotWriteable: boolean;
   startAcceptSendRequestTimeStamp: number;
   rejectTransactionMessage: boolean;
   /** Ms: age at which an open transaction is first asked about, and the time between two rounds of asking. */
@@ -178,6 +194,21 @@ export function defaultBrokerConfig(): BrokerConfig {
     configBlackList: 'configBlackList;brokerConfigPath',
     reviveQueueNum: 8,
     timerWheelEnable: true,
+    timerPrecisionMs: 1000,
+    timerMaxDelaySec: 259_200,
+    timerRollWindowSlot: 172_800,
+    mappedFileSizeTimerLog: 104_857_600,
+    timerFlushIntervalMs: 1000,
+    timerCongestNumEachSlot: 2_147_483_647,
+    timerStopEnqueue: false,
+    timerStopDequeue: false,
+    timerSkipUnknownError: false,
+    timerEnableCheckMetrics: true,
+    timerCheckMetricsWhen: '05',
+    timerMetricSmallThreshold: 1_000_000,
+    appendTopicForTimerDeleteKey: false,
+    recallMessageEnable: false,
+    allowRecallWhenBrokerNotWriteable: true,
     startAcceptSendRequestTimeStamp: 0,
     rejectTransactionMessage: false,
     transactionTimeOut: 6000,

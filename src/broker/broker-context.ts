@@ -20,6 +20,7 @@ import { UnreadRemoved } from './offset/unread-removed.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
+import { TimerMessageService } from './timer/timer-message-service.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
 import { TrafficStats } from './traffic-stats.ts';
 import { TransactionService } from './transaction/transaction-service.ts';
@@ -40,6 +41,7 @@ export interface BrokerContext {
   readonly locks: RebalanceLockManager;
   readonly schedule: ScheduleMessageService;
   readonly transactions: TransactionService;
+  readonly timer: TimerMessageService;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
@@ -102,6 +104,8 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   store.retention.onRemoval((removal) => unread.note(removal));
   store.retention.addFloor(schedule);
   store.retention.addFloor(transactions);
+  const timer = new TimerMessageService(environment, { config, store, storeHost });
+  store.retention.addFloor(timer);
   return {
     config,
     fs,
@@ -118,6 +122,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     locks: new RebalanceLockManager(clock, logger, config),
     schedule,
     transactions,
+    timer,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

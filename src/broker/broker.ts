@@ -16,7 +16,7 @@ import {
 import { type FileSystem, nodeFileSystem } from '../io/index.ts';
 import { hostField, UniqueIds } from '../message/index.ts';
 import { addressText, RemotingClient, RemotingServer } from '../remoting/index.ts';
-import { type FilterBits, MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { checkTimerFiles, type FilterBits, MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
@@ -162,6 +162,7 @@ export class Broker {
       });
       for (const table of [context.topics, context.groups, context.offsets, context.schedule, filters]) table.load();
       context.transactions.metrics.load();
+      await context.timer.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);
       if (lowered > 0) logger.warn(`${lowered} consumer offsets lay beyond their queue's end and were moved to it`);
@@ -253,6 +254,7 @@ export class Broker {
     await context.store.close();
     context.schedule.close();
     context.transactions.close();
+    await context.timer.close();
     for (const table of [context.topics, context.groups, context.offsets, context.filters]) table.persistIfChanged();
     await this.#client.close();
   }
@@ -280,6 +282,7 @@ export class Broker {
     this.context.traffic.start();
     schedule.start();
     transactions.start();
+    this.context.timer.start();
     coldData.start();
     broadcasts.start();
     slowConsumers.start();
@@ -306,6 +309,7 @@ export class Broker {
     this.context.slowConsumers.stop();
     this.context.schedule.stop();
     await this.context.transactions.stop();
+    await this.context.timer.stop();
     this.context.stats.stop();
     this.context.traffic.stop();
     this.context.consumers.stop();
@@ -338,5 +342,6 @@ function checkTables(
   const groups = new SubscriptionGroupManager(environment, config);
   const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
   for (const table of [topics, groups, offsets]) table.check();
+  if (config.timerWheelEnable) checkTimerFiles(fs, storeConfig.storePathRootDir, config.mappedFileSizeTimerLog);
   return topics;
 }

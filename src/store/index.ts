@@ -26,3 +26,15 @@ export {
   type FlushDiskType,
   type MessageStoreConfig,
 } from './store-config.ts';
+export {
+  checkTimerFiles,
+  type RecoveredTimer,
+  recoverTimer,
+  rollSlot,
+  rollWindow,
+  type TimerLog,
+  TimerMagic,
+  TimerSlot,
+  TimerUnit,
+  type TimerWheel,
+} from './timer/index.ts';

@@ -21,9 +21,6 @@ const OWN = [
   'brokerRole',
 ];
 
-/** Decides about a topic of the system only. */
-const PARTLY = ['timerWheelEnable'];
-
 function honoured(tables: readonly SettingTable[]): Map<string, Setting> {
   const settings = tables.flatMap((table) => table.settings).filter((setting) => setting.state === 'honoured');
   return new Map(settings.map((setting) => [setting.key, setting]));
@@ -39,7 +36,7 @@ test('what the broker and the store are configured with has the defaults of the 
   }
   for (const key of settings.keys()) assert.ok(key in config || OWN.includes(key), `nothing takes ${key}`);
   for (const key of Object.keys(config)) {
-    assert.ok(settings.has(key) || PARTLY.includes(key), `${key} is taken, and the table does not call it honoured`);
+    assert.ok(settings.has(key), `${key} is taken, and the table does not call it honoured`);
   }
 });
 

@@ -73,6 +73,7 @@ const CONF: Readonly<Record<string, string>> = {
   listenPort: '0',
   mappedFileSizeCommitLog: '65536',
   mappedFileSizeConsumeQueue: '2000',
+  mappedFileSizeTimerLog: '1024',
   maxHashSlotNum: '100',
   maxIndexNum: '400',
 };
@@ -141,7 +142,7 @@ describe('a start fails with one line', { concurrency: 3 }, () => {
 
   test('the configuration file has a malformed escape', async () => {
     const where = newCase({ regionId: '\\u12' });
-    await fails(where, ['broker', '-c', where.conf], [/broker\.conf line 10/, /hexadecimal/]);
+    await fails(where, ['broker', '-c', where.conf], [/broker\.conf line 11/, /hexadecimal/]);
   });
 
   for (const [key, value, allowed] of [
@@ -214,7 +215,7 @@ describe('a start fails with one line', { concurrency: 3 }, () => {
     await fails(
       where,
       ['broker', '-c', where.conf],
-      [/no-such-host\.invalid/, /broker\.conf line 10/, /does not resolve/],
+      [/no-such-host\.invalid/, /broker\.conf line 11/, /does not resolve/],
     );
   });
 
@@ -261,6 +262,7 @@ describe('a start fails with one line', { concurrency: 3 }, () => {
   for (const [key, value] of [
     ['mappedFileSizeCommitLog', '131072'],
     ['mappedFileSizeConsumeQueue', '2400'],
+    ['mappedFileSizeTimerLog', '2048'],
   ] as const) {
     test(`B20 ${key} differs from the files on disk`, async () => {
       const where = newCase({ [key]: value });

@@ -85,11 +85,7 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
       remainHowManyDataToFlush: byteCount(Math.max(0, marks.wrote - marks.flushed)),
       remainTransientStoreBufferNumbs: String(store.remainTransientStoreBufferNumbs),
       startAcceptSendRequestTimeStamp: String(config.startAcceptSendRequestTimeStamp),
-      timerReadBehind: '0',
-      timerOffsetBehind: '0',
-      timerCongestNum: '0',
-      timerEnqueueTps: '0.0',
-      timerDequeueTps: '0.0',
+      ...context.timer.runtime(),
     };
     const { counts } = store.retention;
     table['gantryRemovedCommitLogFiles'] = String(counts.files);

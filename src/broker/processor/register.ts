@@ -11,11 +11,13 @@ import { registerConsumerManage } from './consumer-manage.ts';
 import { registerLock } from './lock.ts';
 import { registerOffsetAdmin } from './offset-admin.ts';
 import { registerQueryMessage } from './query-message.ts';
+import { registerRecallMessage } from './recall-message.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { registerResetOffset } from './reset-offset.ts';
 import { registerSendBack } from './send-back.ts';
 import { registerStatsAdmin } from './stats-admin.ts';
 import { registerSubscriptionAdmin } from './subscription-admin.ts';
+import { registerTimerAdmin } from './timer-admin.ts';
 import { registerTopicAdmin } from './topic-admin.ts';
 
 /** Bytes of a body that is parsed at once; lists of topics and groups may be those of a whole broker (20,000 topics are 3 MiB). */
@@ -36,6 +38,8 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerConsumerManage(registry, context);
   registerLock(registry, context);
   registerSendBack(registry, context);
+  registerRecallMessage(registry, context);
+  registerTimerAdmin(registry, context);
   registerQueryMessage(registry, context);
   registerTopicAdmin(registry, context);
   registerSubscriptionAdmin(registry, context);

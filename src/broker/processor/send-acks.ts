@@ -91,6 +91,7 @@ export function ackCode(status: PutMessageStatus): { code: number; stored: boole
       return { code: ResponseCode.SERVICE_NOT_AVAILABLE, stored: false };
     case PutMessageStatus.MESSAGE_ILLEGAL:
     case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
+    case PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL:
       return { code: ResponseCode.MESSAGE_ILLEGAL, stored: false };
     case PutMessageStatus.OS_PAGE_CACHE_BUSY:
       return { code: ResponseCode.SYSTEM_BUSY, stored: false };

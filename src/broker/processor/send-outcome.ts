@@ -3,6 +3,7 @@
 import { type ExtFields, type HeldInput, type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { timerRemark } from '../timer/timer-put.ts';
 import { ackCode } from './send-acks.ts';
 
 const NOT_STORED_REMARK =
@@ -66,6 +67,10 @@ function remarkOf(context: BrokerContext, status: PutMessageStatus, reason: stri
         'the message is illegal, maybe msg body or properties length not matched. ' +
         `msg body length limit ${context.store.config.maxMessageSize}B, msg properties length limit 32KB. (${reason})`
       );
+    case PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL:
+    case PutMessageStatus.WHEEL_TIMER_FLOW_CONTROL:
+    case PutMessageStatus.WHEEL_TIMER_NOT_ENABLE:
+      return `${timerRemark(context.config, status)} (${reason})`;
     case PutMessageStatus.SERVICE_NOT_AVAILABLE:
       return `${NOT_STORED_REMARK} (${reason})`;
     case PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:

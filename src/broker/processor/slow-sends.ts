@@ -15,6 +15,8 @@ import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
+import { recallHandleOf } from '../timer/recall-handle.ts';
+import { applyTimer } from '../timer/timer-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
@@ -58,8 +60,15 @@ export class SlowSends {
       this.#putHalf(request, message, answeredQueueId, uniqKey);
       return;
     }
+    const timer = applyTimer(context, message);
+    if (timer !== undefined) {
+      refuseStatus(context, request, timer.status, timer.reason);
+      return;
+    }
     applyDelayLevel(message, context.schedule.maxDelayLevel);
-    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, {});
+    const recallHandle = recallHandleOf(properties, context.config.brokerName);
+    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, recallHandle === undefined ? {} : { recallHandle });
+    if (message.topic === names.TIMER_TOPIC) context.timer.noted();
   }
 
   /** Stores half of a transaction. */
@@ -119,18 +128,6 @@ export class SlowSends {
     }
     const delay = properties.get(PropertyName.DELAY);
     if (parseDelayLevel(delay) === undefined) return badDelayLevel(delay);
-    const timed = [
-      PropertyName.TIMER_DELAY_SEC,
-      PropertyName.TIMER_DELAY_MS,
-      PropertyName.TIMER_DELIVER_MS,
-      PropertyName.TIMER_DEL_UNIQKEY,
-    ].find((name) => properties.has(name));
-    if (timed !== undefined && delayLevelOf(properties) <= 0) {
-      return {
-        code: ResponseCode.SYSTEM_ERROR,
-        remark: `accurate timer message is not enabled, timerWheelEnable is false (property ${timed}); delay levels work`,
-      };
-    }
     if (properties.has(PropertyName.INNER_NUM) && (sysFlag & SysFlag.INNER_BATCH) === 0) {
       return { code: ResponseCode.MESSAGE_ILLEGAL, remark: 'the property INNER_NUM needs the inner-batch flag' };
     }

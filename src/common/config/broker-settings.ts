@@ -163,8 +163,17 @@ export const BROKER_SETTINGS: SettingTable = {
     honoured('storeReplyMessageEnable', 'bool', true, '', 'Store replies to requests, beside handing them over.', {
       live: true,
     }),
-    later('recallMessageEnable', 'bool', false, '', 'Whether a delayed message can be called back.'),
-    later('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.'),
+    honoured(
+      'recallMessageEnable',
+      'bool',
+      false,
+      '',
+      'Whether a timer message can be cancelled by the handle that its send was answered with.',
+      { live: true },
+    ),
+    honoured('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.', {
+      live: true,
+    }),
     later('enableRegisterProducer', 'bool', true, '', 'Whether producers are kept in a table.'),
 
     // Pulls.

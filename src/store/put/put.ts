@@ -17,6 +17,9 @@ export const PutMessageStatus = {
   OS_PAGE_CACHE_BUSY: 8,
   UNKNOWN_ERROR: 9,
   LMQ_CONSUME_QUEUE_NUM_EXCEEDED: 10,
+  WHEEL_TIMER_FLOW_CONTROL: 11,
+  WHEEL_TIMER_MSG_ILLEGAL: 12,
+  WHEEL_TIMER_NOT_ENABLE: 13,
 } as const;
 export type PutMessageStatus = (typeof PutMessageStatus)[keyof typeof PutMessageStatus];
 

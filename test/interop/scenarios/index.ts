@@ -14,6 +14,7 @@ import { mqadmin } from './mqadmin.ts';
 import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
+import { timers } from './timers.ts';
 import { transactions } from './transactions.ts';
 import { wire } from './wire.ts';
 
@@ -32,5 +33,6 @@ export const suites: readonly Suite[] = [
   retention,
   transactions,
   delayRetry,
+  timers,
   mixedCluster,
 ];

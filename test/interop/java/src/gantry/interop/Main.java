@@ -19,6 +19,9 @@ public final class Main {
                 case "transact":
                     Transact.run(args);
                     break;
+                case "recall":
+                    Recall.run(args);
+                    break;
                 case "load":
                     Load.run(args);
                     break;

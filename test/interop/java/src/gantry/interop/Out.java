@@ -38,10 +38,14 @@ final class Out {
     }
 
     static Map<String, Object> sent(int index, SendResult result) {
-        return row("sent", index, "status", result.getSendStatus().name(), "msgId", result.getMsgId(),
+        Map<String, Object> row = row("sent", index, "status", result.getSendStatus().name(), "msgId", result.getMsgId(),
             "offsetMsgId", result.getOffsetMsgId(), "topic", result.getMessageQueue().getTopic(),
             "brokerName", result.getMessageQueue().getBrokerName(), "queueId", result.getMessageQueue().getQueueId(),
             "queueOffset", result.getQueueOffset());
+        if (result.getRecallHandle() != null) {
+            row.put("recallHandle", result.getRecallHandle());
+        }
+        return row;
     }
 
     /** Everything of a message that a store keeps; what the client adds on receipt is left out of the properties. */

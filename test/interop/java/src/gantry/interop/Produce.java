@@ -11,7 +11,10 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Sends {@code --count} messages in one of the modes sync, async, oneway and batch; one line a request. */
+/**
+ * Sends {@code --count} messages in one of the modes sync, async, oneway and batch; one line a request. With {@code --timer-ms} they are
+ * delivered so much later, each one {@code --timer-step-ms} behind the one before.
+ */
 final class Produce {
     private Produce() {
     }
@@ -31,6 +34,9 @@ final class Produce {
                     Message message = messages.make(i);
                     if (args.number("delay-level", 0) > 0) {
                         message.setDelayTimeLevel(args.number("delay-level", 0));
+                    }
+                    if (args.number("timer-ms", 0) > 0) {
+                        message.setDelayTimeMs(args.number("timer-ms", 0) + (long) (i - start) * args.number("timer-step-ms", 0));
                     }
                     try {
                         Out.line(Out.sent(i, target == null ? producer.send(message) : producer.send(message, target)));
