@@ -104,6 +104,10 @@ describe('seeded power cuts', () => {
     for (const seed of [451215, 451606]) await replayable(seed, { retention: true });
   });
 
+  it('a torn record of the very millisecond that the checkpoint names is an end, where our own mark was lost', async () => {
+    await replayable(452485, { retention: true });
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];
