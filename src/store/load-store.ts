@@ -130,7 +130,9 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
   const queuesStarted = clock.monotonic();
-  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
+  const { mark, found } = DurableMark.load(fs, clock, root, checkpoint.isAbsent ? undefined : checkpoint.values);
+  checkpoint.mark = mark;
+  const bounds = loadQueueBounds({ fs, root, checkpoint, isOurs: found !== undefined, deleted, logger });
   const nothingLost = clean || isSameBoot(fs, root);
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
@@ -142,8 +144,6 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   });
   for (const queue of known) ends.find(queue);
   const queuesMs = loadedMs + clock.monotonic() - queuesStarted;
-  const { mark, found } = DurableMark.load(fs, clock, root, checkpoint.isAbsent ? undefined : checkpoint.values);
-  checkpoint.mark = mark;
   const damage = new DamageCheck({
     fs,
     clock,

@@ -67,7 +67,7 @@ function removeQueues(fs: MemoryFileSystem, path: string | undefined): string | 
   const isWhole = Number(segmentNames(fs, `${ROOT}/commitlog`)[0] ?? 0) === 0;
   const checkpoint = StoreCheckpoint.load(fs, CHECKPOINT);
   const deleted = DeletedTopics.load(fs, ROOT, silentLogger);
-  const { known } = loadQueueBounds({ fs, root: ROOT, checkpoint, deleted, logger: silentLogger });
+  const { known } = loadQueueBounds({ fs, root: ROOT, checkpoint, isOurs: false, deleted, logger: silentLogger });
   return isWhole || known ? removeTree(fs, path) : undefined;
 }
 

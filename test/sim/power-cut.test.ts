@@ -108,6 +108,10 @@ describe('seeded power cuts', () => {
     await replayable(452485, { retention: true });
   });
 
+  it("a queue's folder and the record of the queues are lost before a start has ended: the whole log says what there was", async () => {
+    await replayable(452097, { retention: true });
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];

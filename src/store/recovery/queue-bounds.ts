@@ -43,6 +43,8 @@ export interface QueueBound {
 export interface QueueBounds {
   /** False: there is none, or it belongs to another checkpoint. Otherwise every unit of a record below logicsPhysicalOffset was durable. */
   known: boolean;
+  /** The record was ours to keep and cannot be used: which queues there were, nothing says, and only the whole log does. */
+  lost: boolean;
   /** topic -> queueId; without topics that were deleted since. */
   queues: Map<string, Map<number, QueueBound>>;
   index: IndexProgress | undefined;
@@ -179,18 +181,20 @@ export function saveQueueBoundsLater(
   collect();
 }
 
-/** The saved bounds; an unreadable file counts as none. */
+/** The saved bounds; an unreadable file counts as none. `isOurs`: the checkpoint is of our own writing. */
 export function loadQueueBounds(input: {
   fs: FileSystem;
   root: string;
   checkpoint: StoreCheckpoint;
+  isOurs: boolean;
   deleted: DeletedTopics;
   logger: Logger;
 }): QueueBounds {
-  const { fs, root, checkpoint, deleted, logger } = input;
+  const { fs, root, checkpoint, isOurs, deleted, logger } = input;
   const path = pathOf(root);
-  const none = (): QueueBounds => ({ known: false, queues: new Map(), index: undefined });
-  const bounds: QueueBounds = { known: true, queues: new Map(), index: undefined };
+  const lost = isOurs && checkpoint.logicsPhysicalOffset > 0;
+  const none = (): QueueBounds => ({ known: false, lost, queues: new Map(), index: undefined });
+  const bounds: QueueBounds = { known: true, lost: false, queues: new Map(), index: undefined };
   try {
     const bytes = readWhole(fs, path);
     if (bytes === undefined) return none();
@@ -208,7 +212,7 @@ export function loadQueueBounds(input: {
       bounds.queues.set(topic, ofTopic);
     }
   } catch (error) {
-    logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the log alone`);
+    logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the whole log`);
     return none();
   }
   return bounds;

@@ -357,6 +357,7 @@ export function chooseStart(
       offset = Math.min(offset, lostFrom);
     }
   }
+  if (bounds.lost) lower(minimum, 'what was saved of the queues is lost');
   for (const { queue, position } of input.lost ?? []) {
     lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }
