@@ -14,7 +14,7 @@ import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { chooseStart, recover, verifyLevel } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
-import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
+import { headlessQueues, isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { parseHours } from './retention/index.ts';
 import {
@@ -141,6 +141,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     count: known.length,
     mostLookedAt: config.gantryQueuesLookedAt,
     nothingLost,
+    logger,
   });
   for (const queue of known) ends.find(queue);
   const queuesMs = loadedMs + clock.monotonic() - queuesStarted;
@@ -191,7 +192,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
   ends.cut();
+  const headless = headlessQueues(queues, bounds, files[0]?.base ?? 0);
+  for (const queue of headless) {
+    logger.warn(`${queue.folder} has lost its first file: the queue is built again from the log`);
+    queues.clear(queue);
+  }
   const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
+  for (const queue of headless) lost.push({ queue, position: files[0]?.base ?? 0 });
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
     const deletedTo = deleted.endOf(queue.topic);

@@ -194,6 +194,7 @@ export class MessageStore {
       checkpoint: this.#checkpoint,
       deleted: this.#deleted,
       dispatcher: this.#dispatcher,
+      mostLookedAt: this.config.gantryQueuesLookedAt,
       vouched: parts.vouched,
       onVouched: () => this.#committedLater(),
     });
