@@ -473,7 +473,10 @@ export class MessageStore {
 
   async #deleteTopics(topics: readonly string[]): Promise<void> {
     if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    const doomed = topics.filter((topic) => this.#kinds.has(topic));
+    // Also one without queues: the log may have its messages, and they must not come back when queues are built again.
+    const doomed = topics.filter(
+      (topic) => this.#kinds.has(topic) || (canBeFolder(topic) && this.#log.wrote > this.#log.minimum),
+    );
     if (doomed.length === 0) return;
     for (const topic of doomed) this.#deleting.add(topic);
     try {
@@ -500,7 +503,8 @@ export class MessageStore {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     // Nobody knows what the disk holds: nothing that is done to it now would be durable for certain.
-    if (this.#log.syncFailure !== undefined) throw this.#log.syncFailure;
+    const failure = this.#log.syncFailure ?? this.#log.writeDelayed;
+    if (failure !== undefined) throw failure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
     const goOn = await this.#derived.pause();
     try {
@@ -746,7 +750,7 @@ export class MessageStore {
         this.#log.flush();
         const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;
         const dispatched = this.#dispatcher.dispatched >= this.#confirmed;
-        const stuck = this.#log.syncFailure ?? (this.#closing ? this.#log.writeDelayed : undefined);
+        const stuck = this.#log.syncFailure ?? this.#log.writeDelayed;
         if ((settled && dispatched) || stuck !== undefined) resolve();
         else this.#clock.soon(step);
       };

@@ -153,7 +153,7 @@ describe('the transient store pool', () => {
     await written(small);
     await small.expectQueue(0, 1);
     small.fs.fillAfter(0);
-    small.put();
+    small.put({ body: 'x'.repeat(9000) });
     await assert.rejects(
       small.world.settle(small.store.truncateTo(first.wroteOffset), 'the cut ends'),
       /no space left/,
