@@ -16,6 +16,7 @@ import { chooseStart, recover, verifyLevel } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
 import { headlessQueues, isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
+import { ShareParser } from './recovery/share-parser.ts';
 import { parseHours } from './retention/index.ts';
 import {
   loadSegments,
@@ -34,6 +35,8 @@ export interface StoreDependencies {
   logger?: Logger;
   /** Bytes of memory that decide what counts as "in memory" for a pull's limits. */
   memoryBytes?: number;
+  /** Threads for a start that has much to look at; for tests. */
+  parser?: ShareParser;
   /** Written into `abort`. */
   processId?: number;
   /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
@@ -83,6 +86,23 @@ function memoryLimit(): number {
 
 /** Loads and recovers everything that a store is made of. */
 export async function loadStore(config: MessageStoreConfig, dependencies: StoreDependencies): Promise<StoreParts> {
+  const logger = dependencies.logger ?? silentLogger;
+  // Its threads are made when there is much to look at, and not kept.
+  const parser = config.enableBuildConsumeQueueConcurrently
+    ? (dependencies.parser ?? new ShareParser(logger))
+    : undefined;
+  try {
+    return await load(config, dependencies, parser);
+  } finally {
+    await parser?.close();
+  }
+}
+
+async function load(
+  config: MessageStoreConfig,
+  dependencies: StoreDependencies,
+  parser: ShareParser | undefined,
+): Promise<StoreParts> {
   const fs = dependencies.fs ?? nodeFileSystem;
   const clock = dependencies.clock ?? systemClock;
   const logger = dependencies.logger ?? silentLogger;
@@ -146,6 +166,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   for (const queue of known) ends.find(queue);
   const queuesMs = loadedMs + clock.monotonic() - queuesStarted;
   const damage = new DamageCheck({
+    parser,
     fs,
     clock,
     logger,
@@ -234,6 +255,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     index,
     dispatcher,
     damage,
+    parser,
     clean,
     started,
     queuesMs,

@@ -19,6 +19,7 @@ import { type Placeholder, placeholdersFor } from './placeholders.ts';
 import { QueueTrails } from './queue-trails.ts';
 import { bytesAt, type DamagedRun, damagedRun, nextSound, recordLike } from './resync.ts';
 import { scanLog, scanProgress } from './scan-log.ts';
+import type { ShareParser } from './share-parser.ts';
 import { endSkip, plannedSkip, skipRuns, writePlanned } from './skip-damage.ts';
 
 /** In a store that Java left: so far behind bad bytes a sound record is looked for that proves them durable. */
@@ -36,6 +37,8 @@ export interface DamageInput {
   /** What our own mark says; undefined: Java's checkpoint decides. */
   durable: Durable | undefined;
   verify: Verify;
+  /** Threads that parse the log, if the settings want them. */
+  parser: ShareParser | undefined;
 }
 
 /** All damage from one place of the log on, and what stands behind the first of it. */
@@ -122,6 +125,7 @@ export class DamageCheck {
       from,
       to,
       verify,
+      parser: this.#input.parser,
       visit: (_bytes, record) => {
         passed = durable === undefined && record.storeTimestamp > javaTime;
         if (passed) return false;

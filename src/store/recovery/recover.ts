@@ -24,6 +24,7 @@ import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { continueExpiredQueues, cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog, scanProgress } from './scan-log.ts';
+import type { ShareParser } from './share-parser.ts';
 
 export interface RecoverInput {
   fs: FileSystem;
@@ -44,6 +45,8 @@ export interface RecoverInput {
   index: IndexService | undefined;
   dispatcher: Dispatcher;
   damage: DamageCheck;
+  /** Threads that parse the log, if the settings want them. */
+  parser: ShareParser | undefined;
   /** Whether the last run ended with a clean stop (no `abort`). */
   clean: boolean;
   /** Monotonic time at which loading began, and how long it took to find the queues' ends and to open the index. */
@@ -213,6 +216,7 @@ async function scanFrom(
     first: start.first,
     from: start.scanFrom,
     verify,
+    parser: input.parser,
     tornTail: !clean,
     tornFrom: damage.tornFrom,
     checkedTo: damage.checked.from <= start.scanFrom ? damage.checked.to : 0,
