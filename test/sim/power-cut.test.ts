@@ -112,6 +112,10 @@ describe('seeded power cuts', () => {
     await replayable(452097, { retention: true });
   });
 
+  it('what was saved of the index does not vouch for the record that comes to lie where the log was cut at a start', async () => {
+    await replayable(850085);
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];

@@ -246,3 +246,11 @@ export function dropQueueBounds(fs: FileSystem, root: string): void {
   fs.remove(pathOf(root));
   fs.syncDirectory(`${root}/gantry`);
 }
+
+/** Takes what was saved of the index out of the record, durably: it speaks of what is about to be cut. @throws GantryError IO, DISK_FULL. */
+export function dropIndexBound(fs: FileSystem, root: string): void {
+  const bytes = readWhole(fs, pathOf(root));
+  if (bytes === undefined) return;
+  const { index: _, ...rest } = JSON.parse(unsealed(bytes)) as Saved;
+  saveDurably(fs, pathOf(root), sealed([JSON.stringify(rest)]));
+}

@@ -20,7 +20,7 @@ import type { MessageStoreConfig } from '../store-config.ts';
 import type { DamageCheck } from './damage.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
+import { dropIndexBound, dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { continueExpiredQueues, cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog, scanProgress } from './scan-log.ts';
@@ -273,8 +273,12 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
-  if (checkpoint.logicsPhysicalOffset <= end) return;
+function takeBackClaims({ fs, root, checkpoint, bounds }: RecoverInput, end: number): void {
+  if (checkpoint.logicsPhysicalOffset <= end) {
+    // The index may have had a record that the queues were not vouched for with.
+    if ((bounds.index?.durableOffset ?? 0) > end) dropIndexBound(fs, root);
+    return;
+  }
   dropQueueBounds(fs, root);
   lowerClaim(checkpoint, end);
 }
