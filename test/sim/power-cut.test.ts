@@ -116,6 +116,10 @@ describe('seeded power cuts', () => {
     await replayable(850085);
   });
 
+  it('a queue whose last file is what it was at the stop is looked at before that, too', async () => {
+    await replayable(870791, { retention: true });
+  });
+
   it('one seed is one history', async () => {
     const trace = async (): Promise<string[]> => {
       const lines: string[] = [];

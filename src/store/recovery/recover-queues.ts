@@ -92,17 +92,20 @@ export class QueueEnds {
     queue.minOffset = first;
     // As long as the record of a stop stands, no unit below its bounds has changed: what cuts them takes the record back first.
     const sum = saved?.sum;
-    const from = sum?.from ?? Math.max(doubtful, first, bound - this.#look);
-    if (sum !== undefined && from >= doubtful && bound > from && bound <= limit && this.#isRotten(queue, sum, bound)) {
+    const fits = sum !== undefined && sum.from >= doubtful && bound > sum.from && bound <= limit;
+    if (fits && this.#isRotten(queue, sum, bound)) {
       this.#logger.warn(
-        `${queue.topic} queue ${queue.queueId}: its units from ${from} on are not what they were when the store was closed; they are ` +
+        `${queue.topic} queue ${queue.queueId}: its units from ${sum.from} on are not what they were when the store was closed; they are ` +
           'built again from the log',
       );
-      queue.minPhysicalOffset = -1;
-      queue.resetTo(from, lastPhysicalEnd(this.#store, queue, from));
+      // What lies before is looked at as ever.
+      queue.resetTo(sum.from, -1);
+      this.#scan(queue, first, doubtful, 0);
+      if (sum.from === first) queue.minPhysicalOffset = -1;
       this.#dirty.push(queue);
       return;
     }
+    const from = Math.max(doubtful, first, bound - this.#look);
     if (bound <= from || bound > limit || !this.#scan(queue, first, from, bound)) this.#scan(queue, first, doubtful, 0);
   }
 
