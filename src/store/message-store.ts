@@ -32,6 +32,7 @@ import {
   BatchEncoder,
   LongBatch,
   MessageAppender,
+  PutGuard,
   PutMessageStatus,
   type PutRequest,
   PutResult,
@@ -68,7 +69,6 @@ const FLUSH_AT_BYTES = 32 * 1024 * 1024;
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
-const MAX_TOPIC_BYTES = 127;
 
 export class MessageStore {
   readonly config: MessageStoreConfig;
@@ -99,19 +99,17 @@ export class MessageStore {
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
+  readonly #guard: PutGuard;
   readonly #derived: DerivedFlush;
   readonly #deleted: DeletedTopics;
   readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
-  /** Topics whose deletion is under way. */
-  readonly #deleting = new Set<string>();
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #progressed: () => void = () => {};
   #turnAsked = false;
-  #closing = false;
   /** Store time of the newest record at the last commit. */
   #committedTimestamp = 0;
   #lastThoroughFlush = 0;
@@ -179,6 +177,14 @@ export class MessageStore {
       root: this.#root,
       folders: [parts.logFolder, this.#root],
       config: this.config,
+    });
+    this.#guard = new PutGuard({
+      clock: this.#clock,
+      config: this.config,
+      log: this.#log,
+      disk: this.#disk,
+      dispatcher: this.#dispatcher,
+      pool: this.#pool,
     });
     this.#derived = new DerivedFlush({
       fs: this.#fs,
@@ -272,14 +278,7 @@ export class MessageStore {
 
   /** Why puts are refused now, in words; undefined while they are taken. */
   get unwritableReason(): string | undefined {
-    if (this.#closing) return 'the store is being closed';
-    if (this.#log.syncFailure !== undefined) return `a sync of the CommitLog failed: ${this.#log.syncFailure.message}`;
-    if (this.#disk.reason !== undefined) return this.#disk.reason;
-    const behind = this.#log.committed - this.#dispatcher.doneOffset;
-    if (behind > this.config.gantryMaxDispatchBehindBytes) {
-      return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.config.gantryMaxDispatchBehindBytes}`;
-    }
-    return undefined;
+    return this.#guard.unwritableReason;
   }
 
   /** Whether appends wait in the transient store pool. */
@@ -325,7 +324,7 @@ export class MessageStore {
    * RocketMQ: DefaultMessageStore#asyncPutMessage with the hook checkBeforePutMessage in front, in its order.
    */
   put(request: PutRequest, result: PutResult): void {
-    const refusal = this.#guard(request, result);
+    const refusal = this.#guard.check(request, result, this.#turnAsked);
     if (refusal !== PutMessageStatus.PUT_OK) {
       result.status = refusal;
       return;
@@ -341,7 +340,7 @@ export class MessageStore {
   beginBatch(request: PutRequest): LongBatch {
     const batch = new LongBatch(request, new BatchEncoder(this.config), this.#log);
     const result = new PutResult();
-    const refusal = this.#guard(request, result);
+    const refusal = this.#guard.check(request, result, this.#turnAsked);
     if (refusal !== PutMessageStatus.PUT_OK) batch.refuse(refusal, result.reason);
     return batch;
   }
@@ -350,7 +349,8 @@ export class MessageStore {
   putBatch(batch: LongBatch, result: PutResult): void {
     result.status = batch.status;
     result.reason = batch.reason;
-    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#guard(batch.request, result);
+    if (result.status === PutMessageStatus.PUT_OK)
+      result.status = this.#guard.check(batch.request, result, this.#turnAsked);
     if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
     batch.release();
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
@@ -472,13 +472,13 @@ export class MessageStore {
   }
 
   async #deleteTopics(topics: readonly string[]): Promise<void> {
-    if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
+    if (this.#guard.closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
     // Also one without queues: the log may have its messages, and they must not come back when queues are built again.
     const doomed = topics.filter(
       (topic) => this.#kinds.has(topic) || (canBeFolder(topic) && this.#log.wrote > this.#log.minimum),
     );
     if (doomed.length === 0) return;
-    for (const topic of doomed) this.#deleting.add(topic);
+    for (const topic of doomed) this.#guard.deleting.add(topic);
     try {
       const end = this.#log.wrote;
       await this.#durable(end);
@@ -491,7 +491,7 @@ export class MessageStore {
         for (const { queueId } of watched) this.watch(topic, queueId, true);
       }
     } finally {
-      for (const topic of doomed) this.#deleting.delete(topic);
+      for (const topic of doomed) this.#guard.deleting.delete(topic);
     }
   }
 
@@ -532,8 +532,8 @@ export class MessageStore {
 
   /** Stops: refuses puts, commits, syncs, dispatches all, makes the derived stores and the checkpoint durable, removes `abort`. */
   async close(): Promise<void> {
-    if (this.#closing) return;
-    this.#closing = true;
+    if (this.#guard.closing) return;
+    this.#guard.closing = true;
     for (const timer of this.#timers) timer.cancel();
     this.#pool?.stop();
     this.#disk.stop();
@@ -555,41 +555,6 @@ export class MessageStore {
     this.#kinds.close();
     this.#checkpoint.close();
     await this.#lane?.close();
-  }
-
-  // --- Putting
-
-  #guard(request: PutRequest, result: PutResult): PutMessageStatus {
-    const unwritable = this.unwritableReason;
-    if (unwritable !== undefined) {
-      result.reason = unwritable;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
-    }
-    const topicBytes = request.topicBytes.length;
-    if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
-      result.reason = `the topic has ${topicBytes} bytes, the limit is ${topicLimit(request.topic)}`;
-      return PutMessageStatus.MESSAGE_ILLEGAL;
-    }
-    if (this.#deleting.size > 0 && this.#deleting.has(request.topic)) {
-      result.reason = `the topic ${request.topic} is being deleted`;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
-    }
-    if (this.#pool !== undefined) {
-      if (this.#pool.free > 0) return PutMessageStatus.PUT_OK;
-      result.reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.config.transientStorePoolSize}`;
-      return this.config.fastFailIfNoBufferInStorePool
-        ? PutMessageStatus.CREATE_MAPPED_FILE_FAILED
-        : PutMessageStatus.OS_PAGE_CACHE_BUSY;
-    }
-    // Once a turn is enough: what the turn has appended itself is not what stalls.
-    if (this.#log.uncommittedSince !== 0 && !this.#turnAsked) {
-      const age = this.#clock.monotonic() - this.#log.uncommittedSince;
-      if (age > this.config.osPageCacheBusyTimeOutMills) {
-        result.reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.config.osPageCacheBusyTimeOutMills} ms`;
-        return PutMessageStatus.OS_PAGE_CACHE_BUSY;
-      }
-    }
-    return PutMessageStatus.PUT_OK;
   }
 
   // --- The turn
@@ -757,8 +722,4 @@ export class MessageStore {
       step();
     });
   }
-}
-
-function topicLimit(topic: string): number {
-  return topic.startsWith('%RETRY%') ? 255 : MAX_TOPIC_BYTES;
 }
