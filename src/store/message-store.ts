@@ -707,6 +707,8 @@ export class MessageStore {
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */
   #quiet(): Promise<void> {
+    // A disk that was full before may have space by now: what counts is a write that fails from here on.
+    const before = this.#guard.closing ? undefined : this.#log.writeDelayed;
     return new Promise((resolve) => {
       const step = (): void => {
         this.#turnAsked = true;
@@ -715,7 +717,8 @@ export class MessageStore {
         this.#log.flush();
         const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;
         const dispatched = this.#dispatcher.dispatched >= this.#confirmed;
-        const stuck = this.#log.syncFailure ?? this.#log.writeDelayed;
+        const { writeDelayed } = this.#log;
+        const stuck = this.#log.syncFailure ?? (writeDelayed === before ? undefined : writeDelayed);
         if ((settled && dispatched) || stuck !== undefined) resolve();
         else this.#clock.soon(step);
       };
