@@ -14,8 +14,9 @@ import { DeletedTopics } from './recovery/deleted-topics.ts';
 import { loadQueueBounds } from './recovery/queue-bounds.ts';
 import { chooseStart, recover, verifyLevel } from './recovery/recover.ts';
 import { openQueueKinds, recoverQueueKinds } from './recovery/recover-kinds.ts';
-import { isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
+import { headlessQueues, isOfEarlierLife, QueueEnds } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
+import { ShareParser } from './recovery/share-parser.ts';
 import { parseHours } from './retention/index.ts';
 import {
   loadSegments,
@@ -34,6 +35,8 @@ export interface StoreDependencies {
   logger?: Logger;
   /** Bytes of memory that decide what counts as "in memory" for a pull's limits. */
   memoryBytes?: number;
+  /** Threads for a start that has much to look at; for tests. */
+  parser?: ShareParser;
   /** Written into `abort`. */
   processId?: number;
   /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
@@ -85,6 +88,23 @@ function memoryLimit(): number {
 
 /** Loads and recovers everything that a store is made of. */
 export async function loadStore(config: MessageStoreConfig, dependencies: StoreDependencies): Promise<StoreParts> {
+  const logger = dependencies.logger ?? silentLogger;
+  // Its threads are made when there is much to look at, and not kept.
+  const parser = config.enableBuildConsumeQueueConcurrently
+    ? (dependencies.parser ?? new ShareParser(logger))
+    : undefined;
+  try {
+    return await load(config, dependencies, parser);
+  } finally {
+    await parser?.close();
+  }
+}
+
+async function load(
+  config: MessageStoreConfig,
+  dependencies: StoreDependencies,
+  parser: ShareParser | undefined,
+): Promise<StoreParts> {
   const fs = dependencies.fs ?? nodeFileSystem;
   const clock = dependencies.clock ?? systemClock;
   const logger = dependencies.logger ?? silentLogger;
@@ -132,7 +152,9 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
   const queuesStarted = clock.monotonic();
-  const bounds = loadQueueBounds({ fs, root, checkpoint, deleted, logger });
+  const { mark, found } = DurableMark.load(fs, clock, root, checkpoint.isAbsent ? undefined : checkpoint.values);
+  checkpoint.mark = mark;
+  const bounds = loadQueueBounds({ fs, root, checkpoint, isOurs: found !== undefined, deleted, logger });
   const nothingLost = clean || isSameBoot(fs, root);
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
@@ -141,12 +163,12 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     count: known.length,
     mostLookedAt: config.gantryQueuesLookedAt,
     nothingLost,
+    logger,
   });
   for (const queue of known) ends.find(queue);
   const queuesMs = loadedMs + clock.monotonic() - queuesStarted;
-  const { mark, found } = DurableMark.load(fs, clock, root, checkpoint.isAbsent ? undefined : checkpoint.values);
-  checkpoint.mark = mark;
   const damage = new DamageCheck({
+    parser,
     fs,
     clock,
     logger,
@@ -193,7 +215,13 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   // What a killed process had renamed last may be in the cache alone.
   if (!clean) fs.syncDirectory(`${root}/gantry`);
   ends.cut();
+  const headless = headlessQueues(queues, bounds, files[0]?.base ?? 0);
+  for (const queue of headless) {
+    logger.warn(`${queue.folder} has lost its first file: the queue is built again from the log`);
+    queues.clear(queue);
+  }
   const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
+  for (const queue of headless) lost.push({ queue, position: files[0]?.base ?? 0 });
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.
     const deletedTo = deleted.endOf(queue.topic);
@@ -231,6 +259,7 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
     index,
     dispatcher,
     damage,
+    parser,
     clean,
     started,
     queuesMs,

@@ -32,6 +32,7 @@ import {
   BatchEncoder,
   LongBatch,
   MessageAppender,
+  PutGuard,
   PutMessageStatus,
   type PutRequest,
   PutResult,
@@ -69,7 +70,6 @@ const FLUSH_AT_BYTES = 32 * 1024 * 1024;
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
-const MAX_TOPIC_BYTES = 127;
 
 export class MessageStore {
   readonly config: MessageStoreConfig;
@@ -100,19 +100,17 @@ export class MessageStore {
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
+  readonly #guard: PutGuard;
   readonly #derived: DerivedFlush;
   readonly #deleted: DeletedTopics;
   readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
-  /** Topics whose deletion is under way. */
-  readonly #deleting = new Set<string>();
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #progressed: () => void = () => {};
   #turnAsked = false;
-  #closing = false;
   /** Store time of the newest record at the last commit. */
   #committedTimestamp = 0;
   #lastThoroughFlush = 0;
@@ -181,6 +179,14 @@ export class MessageStore {
       folders: [parts.logFolder, this.#root],
       config: this.config,
     });
+    this.#guard = new PutGuard({
+      clock: this.#clock,
+      config: this.config,
+      log: this.#log,
+      disk: this.#disk,
+      dispatcher: this.#dispatcher,
+      pool: this.#pool,
+    });
     this.#derived = new DerivedFlush({
       fs: this.#fs,
       clock: this.#clock,
@@ -195,6 +201,7 @@ export class MessageStore {
       checkpoint: this.#checkpoint,
       deleted: this.#deleted,
       dispatcher: this.#dispatcher,
+      mostLookedAt: this.config.gantryQueuesLookedAt,
       vouched: parts.vouched,
       onVouched: () => this.#committedLater(),
     });
@@ -274,14 +281,7 @@ export class MessageStore {
 
   /** Why puts are refused now, in words; undefined while they are taken. */
   get unwritableReason(): string | undefined {
-    if (this.#closing) return 'the store is being closed';
-    if (this.#log.syncFailure !== undefined) return `a sync of the CommitLog failed: ${this.#log.syncFailure.message}`;
-    if (this.#disk.reason !== undefined) return this.#disk.reason;
-    const behind = this.#log.committed - this.#dispatcher.doneOffset;
-    if (behind > this.config.gantryMaxDispatchBehindBytes) {
-      return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.config.gantryMaxDispatchBehindBytes}`;
-    }
-    return undefined;
+    return this.#guard.unwritableReason;
   }
 
   /** Whether appends wait in the transient store pool. */
@@ -327,7 +327,7 @@ export class MessageStore {
    * RocketMQ: DefaultMessageStore#asyncPutMessage with the hook checkBeforePutMessage in front, in its order.
    */
   put(request: PutRequest, result: PutResult): void {
-    const refusal = this.#guard(request, result);
+    const refusal = this.#guard.check(request, result, this.#turnAsked);
     if (refusal !== PutMessageStatus.PUT_OK) {
       result.status = refusal;
       return;
@@ -343,7 +343,7 @@ export class MessageStore {
   beginBatch(request: PutRequest): LongBatch {
     const batch = new LongBatch(request, new BatchEncoder(this.config), this.#log);
     const result = new PutResult();
-    const refusal = this.#guard(request, result);
+    const refusal = this.#guard.check(request, result, this.#turnAsked);
     if (refusal !== PutMessageStatus.PUT_OK) batch.refuse(refusal, result.reason);
     return batch;
   }
@@ -352,7 +352,8 @@ export class MessageStore {
   putBatch(batch: LongBatch, result: PutResult): void {
     result.status = batch.status;
     result.reason = batch.reason;
-    if (result.status === PutMessageStatus.PUT_OK) result.status = this.#guard(batch.request, result);
+    if (result.status === PutMessageStatus.PUT_OK)
+      result.status = this.#guard.check(batch.request, result, this.#turnAsked);
     if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
     batch.release();
     if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
@@ -479,10 +480,13 @@ export class MessageStore {
   }
 
   async #deleteTopics(topics: readonly string[]): Promise<void> {
-    if (this.#closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    const doomed = topics.filter((topic) => this.#kinds.has(topic));
+    if (this.#guard.closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
+    // Also one without queues: the log may have its messages, and they must not come back when queues are built again.
+    const doomed = topics.filter(
+      (topic) => this.#kinds.has(topic) || (canBeFolder(topic) && this.#log.wrote > this.#log.minimum),
+    );
     if (doomed.length === 0) return;
-    for (const topic of doomed) this.#deleting.add(topic);
+    for (const topic of doomed) this.#guard.deleting.add(topic);
     try {
       const end = this.#log.wrote;
       await this.#durable(end);
@@ -495,7 +499,7 @@ export class MessageStore {
         for (const { queueId } of watched) this.watch(topic, queueId, true);
       }
     } finally {
-      for (const topic of doomed) this.#deleting.delete(topic);
+      for (const topic of doomed) this.#guard.deleting.delete(topic);
     }
   }
 
@@ -507,7 +511,8 @@ export class MessageStore {
     if (offset >= this.#log.wrote) return true;
     await this.#quiet();
     // Nobody knows what the disk holds: nothing that is done to it now would be durable for certain.
-    if (this.#log.syncFailure !== undefined) throw this.#log.syncFailure;
+    const failure = this.#log.syncFailure ?? this.#log.writeDelayed;
+    if (failure !== undefined) throw failure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
     const goOn = await this.#derived.pause();
     try {
@@ -535,8 +540,8 @@ export class MessageStore {
 
   /** Stops: refuses puts, commits, syncs, dispatches all, makes the derived stores and the checkpoint durable, removes `abort`. */
   async close(): Promise<void> {
-    if (this.#closing) return;
-    this.#closing = true;
+    if (this.#guard.closing) return;
+    this.#guard.closing = true;
     for (const timer of this.#timers) timer.cancel();
     this.#pool?.stop();
     this.#disk.stop();
@@ -558,41 +563,6 @@ export class MessageStore {
     this.#kinds.close();
     this.#checkpoint.close();
     await this.#lane?.close();
-  }
-
-  // --- Putting
-
-  #guard(request: PutRequest, result: PutResult): PutMessageStatus {
-    const unwritable = this.unwritableReason;
-    if (unwritable !== undefined) {
-      result.reason = unwritable;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
-    }
-    const topicBytes = request.topicBytes.length;
-    if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
-      result.reason = `the topic has ${topicBytes} bytes, the limit is ${topicLimit(request.topic)}`;
-      return PutMessageStatus.MESSAGE_ILLEGAL;
-    }
-    if (this.#deleting.size > 0 && this.#deleting.has(request.topic)) {
-      result.reason = `the topic ${request.topic} is being deleted`;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
-    }
-    if (this.#pool !== undefined) {
-      if (this.#pool.free > 0) return PutMessageStatus.PUT_OK;
-      result.reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.config.transientStorePoolSize}`;
-      return this.config.fastFailIfNoBufferInStorePool
-        ? PutMessageStatus.CREATE_MAPPED_FILE_FAILED
-        : PutMessageStatus.OS_PAGE_CACHE_BUSY;
-    }
-    // Once a turn is enough: what the turn has appended itself is not what stalls.
-    if (this.#log.uncommittedSince !== 0 && !this.#turnAsked) {
-      const age = this.#clock.monotonic() - this.#log.uncommittedSince;
-      if (age > this.config.osPageCacheBusyTimeOutMills) {
-        result.reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.config.osPageCacheBusyTimeOutMills} ms`;
-        return PutMessageStatus.OS_PAGE_CACHE_BUSY;
-      }
-    }
-    return PutMessageStatus.PUT_OK;
   }
 
   // --- The turn
@@ -745,6 +715,8 @@ export class MessageStore {
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */
   #quiet(): Promise<void> {
+    // A disk that was full before may have space by now: what counts is a write that fails from here on.
+    const before = this.#guard.closing ? undefined : this.#log.writeDelayed;
     return new Promise((resolve) => {
       const step = (): void => {
         this.#turnAsked = true;
@@ -753,15 +725,12 @@ export class MessageStore {
         this.#log.flush();
         const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;
         const dispatched = this.#dispatcher.dispatched >= this.#confirmed;
-        const stuck = this.#log.syncFailure ?? (this.#closing ? this.#log.writeDelayed : undefined);
+        const { writeDelayed } = this.#log;
+        const stuck = this.#log.syncFailure ?? (writeDelayed === before ? undefined : writeDelayed);
         if ((settled && dispatched) || stuck !== undefined) resolve();
         else this.#clock.soon(step);
       };
       step();
     });
   }
-}
-
-function topicLimit(topic: string): number {
-  return topic.startsWith('%RETRY%') ? 255 : MAX_TOPIC_BYTES;
 }

@@ -68,6 +68,8 @@ export interface MessageStoreConfig {
   checkCRCOnRecover: boolean;
   /** After an unclean stop: begin the scan at the place dispatched last instead of at the start of its file. */
   enableAcceleratedRecovery: boolean;
+  /** A start that has much to look at has threads parse the log. */
+  enableBuildConsumeQueueConcurrently: boolean;
   readUnCommitted: boolean;
   messageIndexEnable: boolean;
   indexFileWriteEnable: boolean;
@@ -163,6 +165,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     forceVerifyPropCRC: false,
     checkCRCOnRecover: true,
     enableAcceleratedRecovery: false,
+    enableBuildConsumeQueueConcurrently: false,
     readUnCommitted: false,
     messageIndexEnable: true,
     indexFileWriteEnable: true,

@@ -121,6 +121,8 @@ for (const [name, position, value] of [
     const bytes = new Uint8Array(4);
     viewOf(bytes).setInt32(0, value);
     overwrite(s.fs, `${ROOT}/${path}`, position, bytes);
+    // Another broker has left it so: nothing says what the file held.
+    s.fs.removeTree(`${ROOT}/gantry`);
 
     store = await open(s);
     const found = await offsetsOf(store, 'T', 'k');

@@ -296,6 +296,24 @@ describe('a file that fails', () => {
     assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 10);
   });
 
+  it('a queue file that could not be written again after a failed sync is not reported as synced', async () => {
+    const small = await SmallStore.create();
+    await small.sendMany(10);
+    const flush = async (): Promise<unknown> => {
+      const flushed = new Promise((resolve) => small.store.flushDerived(resolve));
+      return await small.world.settle(flushed, 'the flush ends');
+    };
+    small.fs.fail({ operation: 'sync', path: 'consumequeue' });
+    // The tails go to the files first.
+    small.fs.fail({ operation: 'write', path: 'consumequeue', skip: 1 });
+    assert.ok((await flush()) !== undefined);
+    small.fs.fail({ operation: 'write', path: 'consumequeue' });
+    assert.ok((await flush()) !== undefined, 'nothing is known of the file yet');
+    assert.equal(await flush(), undefined);
+    small.powerCut();
+    assert.equal(readConsumeQueue(small.fs, `${ROOT}/consumequeue/T/0`).length, 10);
+  });
+
   it('a flush that failed forgets no queue', async () => {
     const small = await SmallStore.create();
     await small.send({ topic: 'T' });

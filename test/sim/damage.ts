@@ -5,9 +5,9 @@ import { type Random, silentLogger } from '../../src/common/index.ts';
 import { type MemoryFileSystem, readWhole } from '../../src/io/index.ts';
 import { StoreCheckpoint } from '../../src/store/checkpoint/index.ts';
 import { DeletedTopics } from '../../src/store/recovery/deleted-topics.ts';
-import { loadQueueBounds } from '../../src/store/recovery/queue-bounds.ts';
+import { loadQueueBounds, type QueueBounds } from '../../src/store/recovery/queue-bounds.ts';
 import { ROOT } from './engine.ts';
-import { segmentNames } from './store-files.ts';
+import { readConsumeQueue, segmentNames } from './store-files.ts';
 
 const QUEUES = `${ROOT}/consumequeue`;
 const INDEX = `${ROOT}/index`;
@@ -65,20 +65,43 @@ export function removeTree(fs: MemoryFileSystem, path: string | undefined): stri
 /** Where a queue ended whose messages are all gone as old, its files and the bounds say, and nothing else: they are not lost together. */
 function removeQueues(fs: MemoryFileSystem, path: string | undefined): string | undefined {
   const isWhole = Number(segmentNames(fs, `${ROOT}/commitlog`)[0] ?? 0) === 0;
-  const checkpoint = StoreCheckpoint.load(fs, CHECKPOINT);
-  const deleted = DeletedTopics.load(fs, ROOT, silentLogger);
-  const { known } = loadQueueBounds({ fs, root: ROOT, checkpoint, deleted, logger: silentLogger });
+  const { known } = bounds(fs);
   return isWhole || known ? removeTree(fs, path) : undefined;
 }
 
-/** A queue without its first file looks like one whose old messages were removed: then all of its files go. */
+/**
+ * Removes one file of a queue. Where old files of the log have gone since the bounds were saved, a queue without its first file looks like one that
+ * retention has come to: then all of its files go.
+ */
 function removeQueueFile(fs: MemoryFileSystem, path: string | undefined): string | undefined {
   if (path === undefined) return undefined;
-  return isFirst(fs, path) ? removeQueues(fs, path.slice(0, path.lastIndexOf('/'))) : remove(fs, path);
+  const folder = path.slice(0, path.lastIndexOf('/'));
+  const alone = filesBelow(fs, folder).length === 1;
+  const start = Number(segmentNames(fs, `${ROOT}/commitlog`)[0] ?? 0);
+  if (isFirst(fs, path) && (alone || (start > 0 && bounds(fs).logMinimum !== start))) return removeQueues(fs, folder);
+  return remove(fs, path);
+}
+
+function bounds(fs: MemoryFileSystem): QueueBounds {
+  const checkpoint = StoreCheckpoint.load(fs, CHECKPOINT);
+  const deleted = DeletedTopics.load(fs, ROOT, silentLogger);
+  return loadQueueBounds({ fs, root: ROOT, checkpoint, isOurs: false, deleted, logger: silentLogger });
 }
 
 function isFirst(fs: MemoryFileSystem, path: string): boolean {
   return path === filesBelow(fs, path.slice(0, path.lastIndexOf('/')))[0];
+}
+
+/** After a clean stop: flips a bit of a unit in some queue's last file; undefined if there is none. */
+export function rotQueue(fs: MemoryFileSystem, random: Random): string | undefined {
+  const folder = pick(
+    random,
+    folders(fs, QUEUES).filter((path) => path.split('/').length === 5 && fs.list(path).length > 0),
+  );
+  if (folder === undefined) return undefined;
+  const path = filesBelow(fs, folder).at(-1)!;
+  const units = readConsumeQueue(fs, folder).filter(({ queueOffset }) => queueOffset * 20 >= Number(path.slice(-20)));
+  return units.length === 0 ? undefined : flip(fs, random, path, units.length * 20);
 }
 
 function remove(fs: MemoryFileSystem, path: string | undefined): string | undefined {

@@ -126,6 +126,28 @@ describe('a deleted topic: its messages came back and made those unreadable that
   });
 });
 
+it('a topic whose queues are gone already is deleted all the same: its messages do not come back', async () => {
+  const small = await SmallStore.create({ messageIndexEnable: false });
+  await small.sendMany(5, () => ({ body: 'old' }));
+  // The start looks at the last file alone.
+  await small.sendMany(10, () => ({ topic: 'U', body: 'x'.repeat(5000) }));
+  await small.stop();
+  small.fs.removeTree(`${ROOT}/consumequeue/T`);
+  small.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
+  small.fs.remove(`${ROOT}/gantry/durable`);
+  small.fs.settle();
+  // Another broker has left it so.
+  await small.start();
+  assert.equal(small.store.maxOffsetInQueue('T', 0), 0);
+  await deleteTopic(small);
+  await small.stop();
+  small.fs.removeTree(`${ROOT}/consumequeue`);
+  small.fs.settle();
+  await small.start();
+  assert.equal(small.store.maxOffsetInQueue('T', 0), 0);
+  assert.equal(small.store.maxOffsetInQueue('U', 0), 10);
+});
+
 describe('while a topic is deleted', () => {
   it('sends to it are refused, others go on, and what was not dispatched yet stays out of the new queue', async () => {
     const small = await SmallStore.create();

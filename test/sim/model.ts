@@ -111,6 +111,11 @@ export class Model {
     return this.#cutTo !== Number.POSITIVE_INFINITY;
   }
 
+  /** The cut was refused, and nothing has changed. What was promised before is not asked for again. */
+  cutRefused(): void {
+    this.#cutTo = Number.POSITIVE_INFINITY;
+  }
+
   /** The cut was answered with success: what lay behind it must not come back. */
   cutDone(): void {
     const offset = this.#cutTo;

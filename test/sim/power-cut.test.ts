@@ -101,7 +101,23 @@ describe('seeded power cuts', () => {
   });
 
   it('what two losses take together, nobody can know; a pull may be told that its message was removed', async () => {
-    for (const seed of [451215, 451606]) await replayable(seed, { retention: true });
+    for (const seed of [540, 451215, 451606]) await replayable(seed, { retention: true });
+  });
+
+  it('a torn record of the very millisecond that the checkpoint names is an end, where our own mark was lost', async () => {
+    await replayable(452485, { retention: true });
+  });
+
+  it("a queue's folder and the record of the queues are lost before a start has ended: the whole log says what there was", async () => {
+    await replayable(452097, { retention: true });
+  });
+
+  it('what was saved of the index does not vouch for the record that comes to lie where the log was cut at a start', async () => {
+    await replayable(850085);
+  });
+
+  it('a queue whose last file is what it was at the stop is looked at before that, too', async () => {
+    await replayable(870791, { retention: true });
   });
 
   it('one seed is one history', async () => {

@@ -27,7 +27,7 @@ import {
   checkRebuild,
   checkStarted,
 } from './checks.ts';
-import { damageDerived, removeTree } from './damage.ts';
+import { damageDerived, removeTree, rotQueue } from './damage.ts';
 import { LOG_FILE_BYTES, openStore, type Pull, pull, ROOT, smallConfig } from './engine.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
@@ -139,6 +139,10 @@ class History {
   readonly #policy: DamagedRecordPolicy;
   /** Damage that the next start meets. */
   #rot: Rot | undefined;
+  /** Decides on bits of queues that flip after a clean stop. */
+  readonly #rotten: Random;
+  /** One has flipped since the last start. */
+  #isRotten = false;
   /** Decides how much a start looks at. */
   readonly #starts: Random;
   readonly #settings: SettingsDraw | undefined;
@@ -177,6 +181,7 @@ class History {
     this.#rots = options.damage === undefined ? undefined : new SeededRandom(seed ^ 0x5eed);
     this.#policy = options.damage ?? 'refuse';
     this.#extra = options.plain || options.damage !== undefined ? undefined : new SeededRandom(~seed);
+    this.#rotten = new SeededRandom(seed ^ 0x707e);
     this.#starts = new SeededRandom(seed ^ 0x2545f491);
     this.#retention = options.retention ? new SeededRandom(seed ^ 0x2e7e) : undefined;
     this.#world.fs.syncLies = options.syncLies ?? false;
@@ -290,6 +295,17 @@ class History {
   /** Between two lives: something happens to the files that are derived from the log. */
   #damage(): void {
     const extra = this.#extra;
+    // Of what rots after any other end, or where there are too many queues to look at, a start looks at nothing but the end.
+    const isSummed = this.#ending === 'clean' && this.#claimsHold && this.#config.gantryQueuesLookedAt > 0;
+    if (extra !== undefined && isSummed && this.#rotten.int(6) === 0) {
+      const what = rotQueue(this.#world.fs, this.#rotten);
+      if (what === undefined) return;
+      this.#trace(`damage: ${what}`);
+      this.#claimsHold = false;
+      this.#isRotten = true;
+      this.report.damages++;
+      return;
+    }
     if (extra === undefined || extra.int(4) > 0) return;
     if (extra.int(6) === 0) {
       const table = this.#tables?.damage();
@@ -341,6 +357,7 @@ class History {
       flushDiskType: this.#usualFlush,
       messageIndexEnable: true,
       ...this.#waysOfStarting(),
+      ...(this.#isRotten ? { gantryQueuesLookedAt: 1000 } : {}),
       ...this.#settings?.next(this.#usualFlush, this.#ending),
       gantryDamagedRecord: this.#policy,
       // Damage before the place where it begins to look would not be seen.
@@ -354,6 +371,7 @@ class History {
     this.#cold = this.#extra?.int(3) === 0;
     const store = await this.#open();
     this.#store = store;
+    this.#isRotten = false;
     const cutBefore = this.#model.cut;
     let promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
     const damage = this.#rot;
@@ -695,7 +713,10 @@ class History {
     this.#model.cutting(position);
     const done = await this.#world.settle(store.truncateTo(position), 'the log is cut');
     // Retention was quicker: nothing has changed.
-    if (!done && store.watermarks.minimum > position) return this.#noteGivenUp();
+    if (!done && store.watermarks.minimum > position) {
+      this.#model.cutRefused();
+      return this.#noteGivenUp();
+    }
     assert.ok(done, `the log can be cut at ${position}, where a record starts`);
     this.#model.cutDone();
     this.report.logCuts++;

@@ -147,6 +147,23 @@ describe('the transient store pool', () => {
     await small.expectQueue(0, 6);
   });
 
+  it('a cut of the log with a disk that stays full is refused, and changes nothing', async () => {
+    const small = await SmallStore.create(ASYNC);
+    const first = small.put();
+    await written(small);
+    await small.expectQueue(0, 1);
+    small.fs.fillAfter(0);
+    small.put({ body: 'x'.repeat(9000) });
+    await assert.rejects(
+      small.world.settle(small.store.truncateTo(first.wroteOffset), 'the cut ends'),
+      /no space left/,
+    );
+    small.fs.freeSpace();
+    await small.world.until(() => small.store.unwritableReason === undefined, 'sends are taken again');
+    await written(small);
+    await small.expectQueue(0, 2);
+  });
+
   it('a stop with a disk that stays full ends, and leaves the start to recover', async () => {
     const small = await SmallStore.create(ASYNC);
     small.fs.fillAfter(0);

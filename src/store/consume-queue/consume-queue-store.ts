@@ -11,6 +11,7 @@ import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } 
 import { ConsumeQueue, CQ_UNIT_BYTES, FILLER_SIZE, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 import { QueueFolders } from './queue-folders.ts';
+import { SuspectFiles } from './suspect-files.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
 const WRITES_PER_SWEEP = 32;
@@ -68,6 +69,7 @@ export class ConsumeQueueStore {
   readonly #folders: QueueFolders;
   /** Files written since they were synced, with the queue's `written` at that time. */
   readonly #unsynced = new Map<SegmentFile, ConsumeQueue>();
+  readonly #suspect = new SuspectFiles();
   #created = 0;
 
   constructor(options: ConsumeQueueStoreOptions) {
@@ -236,6 +238,7 @@ export class ConsumeQueueStore {
     let handle: FileHandle;
     try {
       handle = this.#folders.handle(file);
+      this.#suspect.mend(file, handle);
     } catch (error) {
       this.#unsynced.set(file, queue);
       return this.#options.clock.soon(() => ended(error as GantryError));
@@ -247,27 +250,10 @@ export class ConsumeQueueStore {
         queue.synced = Math.max(queue.synced, Math.min(covered, file.end / CQ_UNIT_BYTES));
       } else {
         this.#unsynced.set(file, queue);
-        this.#writeAgain(file);
+        this.#suspect.failed(file, handle);
       }
       ended(error);
     });
-  }
-
-  /**
-   * After a sync that failed the system takes the pages for clean, and a later sync that succeeds says nothing of them: they are made dirty
-   * again while the cache has them. If that fails, too, the next start finds the queue short.
-   */
-  #writeAgain(file: SegmentFile): void {
-    try {
-      const handle = file.handle();
-      const step = new Uint8Array(Math.min(file.size, 1024 * 1024));
-      for (let at = 0; at < file.size; at += step.length) {
-        const got = handle.readSync(step, 0, Math.min(step.length, file.size - at), at);
-        handle.writeSync(step, 0, got, at);
-      }
-    } catch (error) {
-      this.#options.logger.error(`${file.path} could not be written again: ${(error as GantryError).message}`);
-    }
   }
 
   /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
@@ -503,6 +489,7 @@ export class ConsumeQueueStore {
 
   #forget(file: SegmentFile): void {
     this.#unsynced.delete(file);
+    this.#suspect.forget(file);
     this.#folders.forget(file);
   }
 }

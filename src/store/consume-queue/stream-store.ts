@@ -16,6 +16,7 @@ import type { Clock, GantryError, Logger } from '../../common/index.ts';
 import type { FileHandle, FileSystem } from '../../io/index.ts';
 import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
 import { QueueFolders } from './queue-folders.ts';
+import { SuspectFiles } from './suspect-files.ts';
 
 const EMPTY = new Uint8Array(0);
 const EMPTY_VIEW = new DataView(EMPTY.buffer);
@@ -106,8 +107,7 @@ export class StreamStore {
   readonly #folders: QueueFolders;
   /** Files written since they were synced. */
   readonly #unsynced = new Map<SegmentFile, Stream>();
-  /** Files whose sync has failed: what the disk holds of them is not known, whatever reads show. */
-  readonly #suspect = new Set<SegmentFile>();
+  readonly #suspect = new SuspectFiles();
 
   constructor(options: StreamStoreOptions) {
     this.#options = options;
@@ -202,7 +202,7 @@ export class StreamStore {
       let handle: FileHandle;
       try {
         handle = this.#folders.handle(file);
-        if (this.#suspect.has(file)) writeAgain(handle, file.size);
+        this.#suspect.mend(file, handle);
       } catch (error) {
         this.#unsynced.set(file, stream);
         firstError ??= error as GantryError;
@@ -211,10 +211,9 @@ export class StreamStore {
       file.pin();
       handle.sync((error) => {
         file.unpin();
-        if (error === undefined) this.#suspect.delete(file);
-        else {
+        if (error !== undefined) {
           firstError ??= error;
-          this.#suspect.add(file);
+          this.#suspect.failed(file, handle);
           this.#unsynced.set(file, stream);
         }
         next();
@@ -354,18 +353,7 @@ export class StreamStore {
 
   #forget(file: SegmentFile): void {
     this.#unsynced.delete(file);
-    this.#suspect.delete(file);
+    this.#suspect.forget(file);
     this.#folders.forget(file);
-  }
-}
-
-/** Writes every byte of a file once more: after a failed sync the kernel counts its pages as clean, and the next sync would leave them out. */
-function writeAgain(handle: FileHandle, length: number): void {
-  const step = new Uint8Array(Math.min(length, 256 * 1024));
-  for (let at = 0; at < length; at += step.length) {
-    const want = Math.min(step.length, length - at);
-    const got = handle.readSync(step, 0, want, at);
-    step.fill(0, got);
-    handle.writeSync(step, 0, want, at);
   }
 }

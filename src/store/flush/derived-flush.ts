@@ -16,6 +16,7 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import type { DeletedTopics } from '../recovery/deleted-topics.ts';
 import { dropQueueBounds, saveQueueBounds, saveQueueBoundsLater } from '../recovery/queue-bounds.ts';
+import { queueSums } from '../recovery/queue-sums.ts';
 
 /** So many files beyond what the checkpoint vouches for start a flush, and more than so many hold the log back until it has ended. */
 const FLUSH_AHEAD_FILES = 2;
@@ -48,6 +49,8 @@ export interface DerivedFlushOptions {
   checkpoint: StoreCheckpoint;
   deleted: DeletedTopics;
   dispatcher: Dispatcher;
+  /** With more queues than this no start looks into their files. */
+  mostLookedAt: number;
   /** What the checkpoint vouches for at the start. */
   vouched: number;
   /** Told when the checkpoint vouches for more. */
@@ -159,6 +162,7 @@ export class DerivedFlush {
         queues: queues.all(),
         index: index?.progress,
         deleted,
+        logMinimum: log.minimum,
       };
       saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
         if (boundsError !== undefined && !this.#closed) this.#warnOfBounds(boundsError);
@@ -242,10 +246,18 @@ export class DerivedFlush {
     }
   }
 
-  #saveBounds(): void {
-    const { fs, root, queues, index, checkpoint, deleted } = this.#options;
-    const { logicsPhysicalOffset } = checkpoint;
-    saveQueueBounds(fs, root, { logicsPhysicalOffset, queues: queues.all(), index: index?.progress, deleted });
+  /** `closed`: nothing comes any more, and what the queues' files hold is what the next start must find there. */
+  #saveBounds(closed = false): void {
+    const { fs, root, queues, mostLookedAt, index, checkpoint, deleted, log } = this.#options;
+    const sums = closed ? queueSums(queues.plain, mostLookedAt) : undefined;
+    saveQueueBounds(fs, root, {
+      logicsPhysicalOffset: checkpoint.logicsPhysicalOffset,
+      queues: queues.all(),
+      index: index?.progress,
+      deleted,
+      logMinimum: log.minimum,
+      ...(sums === undefined ? {} : { sums }),
+    });
   }
 
   #warnOfBounds(error: GantryError): void {
@@ -264,7 +276,7 @@ export class DerivedFlush {
     if (failure !== undefined) throw failure;
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
     this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
-    this.#saveBounds();
+    this.#saveBounds(true);
     // Behind a write that is under way.
     await this.writeCheckpoint();
   }

@@ -22,6 +22,7 @@ import {
   UnitBlocks,
   type UnitScan,
 } from './index-scan.ts';
+import { indexSum } from './index-sum.ts';
 
 export interface IndexOptions {
   fs: FileSystem;
@@ -56,6 +57,8 @@ export interface IndexProgress {
   /** Name and units of the newest file that had any; an empty name and 0 if none had. */
   file: string;
   units: number;
+  /** After an orderly stop: what that file held (indexSum). */
+  crc?: number;
 }
 
 /** What opening found. */
@@ -131,6 +134,7 @@ function checkSize(file: FileHandle, options: IndexOptions, header: IndexHeader)
 
 function trust(options: IndexOptions, files: IndexFile[], faults: Array<string | undefined>): LoadedIndex {
   let durableOffset = 0;
+  dropRotten(options, files);
   files.forEach((file, i) => {
     const fault = faults[i];
     if (fault !== undefined) {
@@ -145,6 +149,20 @@ function trust(options: IndexOptions, files: IndexFile[], faults: Array<string |
     }
   });
   return { files, durableOffset: Math.max(durableOffset, standingProgress(options, files)?.durableOffset ?? 0) };
+}
+
+/** Removes the newest file if it is not what it was at the stop: its keys are put in again. It is one whose damage its header does not show. */
+function dropRotten(options: IndexOptions, files: IndexFile[]): void {
+  const { fs, path, layout, progress, logger } = options;
+  const at = files.findIndex(({ name }) => name === progress?.file);
+  const file = files[at];
+  if (file === undefined || progress?.crc === undefined) return;
+  if (indexSum(fs, file.path, layout, progress.units) === progress.crc) return;
+  logger.warn(
+    `index file ${file.path} is not what it was when the store was closed: its keys are put in again from the log`,
+  );
+  options.onUnsealed?.(files[at - 1]?.header.endTimestamp ?? 0, rethrow);
+  removeNewestFirst(fs, path, files.splice(at));
 }
 
 /** Replaces what cannot be believed of a damaged file's header by what its units say. The file itself stays as it is. */

@@ -12,6 +12,7 @@ import { IndexHeader, type IndexLayout, indexFileName } from './index-format.ts'
 import { type IndexType, queryHash } from './index-key.ts';
 import { type IndexOptions, type IndexProgress, type LoadedIndex, loadIndex } from './index-load.ts';
 import { compareSlots, cutFile, loadSlots, popUnits, removeNewestFirst, type StoreTimeOf } from './index-scan.ts';
+import { indexSum } from './index-sum.ts';
 import { IndexWriter } from './index-writer.ts';
 
 /** Units that may wait for a disk that refuses them; beyond, the index stands still until the next start. */
@@ -78,6 +79,17 @@ export class IndexService implements DerivedStore {
   #progressTo(durableOffset: number): IndexProgress {
     const last = this.#files.findLast((file) => file.header.unitCount > 0);
     return { durableOffset, file: last?.name ?? '', units: last?.header.unitCount ?? 0 };
+  }
+
+  /** With what the newest file holds, for the next start to compare. */
+  #summed(progress: IndexProgress): IndexProgress {
+    const file = this.#files.find(({ name }) => name === progress.file);
+    if (file === undefined || file.damaged) return progress;
+    try {
+      return { ...progress, crc: indexSum(this.#fs, file.path, this.#layout, progress.units) };
+    } catch {
+      return progress;
+    }
   }
 
   /** Store time (ms) and physical offset of the newest message in the index; 0 if there is none. RocketMQ: indexLastUpdate*. */
@@ -193,7 +205,7 @@ export class IndexService implements DerivedStore {
     for (const { writer } of this.#sealing) writer.stopTrying();
     await new Promise<void>((resolve) => this.#afterSealing(resolve));
     const bad = this.#files.findIndex((file) => file.writer !== undefined);
-    this.#durable = bad < 0 ? this.#progressTo(this.#lastMessage + 1) : undefined;
+    this.#durable = bad < 0 ? this.#summed(this.#progressTo(this.#lastMessage + 1)) : undefined;
     if (bad < 0) return;
     try {
       removeNewestFirst(this.#fs, this.#path, this.#files.splice(bad));

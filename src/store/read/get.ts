@@ -80,4 +80,7 @@ export class GetResult {
   /** How far `copyRecords` has come, for a call that is repeated: whole records, and bytes of the next one. */
   copied = 0;
   copiedPart = 0;
+  /** The plain queue that was read; undefined for a batch queue. */
+  topic: string | undefined = undefined;
+  queueId = 0;
 }

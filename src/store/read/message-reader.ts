@@ -6,7 +6,14 @@
 // answer false, and the caller comes again.
 
 import { GantryError, type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
-import { parsePropertyBytes, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
+import {
+  PropertyName,
+  parsePropertyBytes,
+  RecordOutcome,
+  RecordView,
+  readRecord,
+  Verify,
+} from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
   ConsumeQueue,
@@ -113,9 +120,10 @@ export class MessageReader {
     if (offset < min) return answer(result, GetMessageStatus.OFFSET_TOO_SMALL, min);
     if (offset === max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
     if (offset > max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_BADLY, max);
-    return queue instanceof ConsumeQueue
-      ? this.#scan(queue, request, result, ready)
-      : this.#batch.scan(queue, request, result, ready);
+    const isPlain = queue instanceof ConsumeQueue;
+    result.topic = isPlain ? topic : undefined;
+    result.queueId = queueId;
+    return isPlain ? this.#scan(queue, request, result, ready) : this.#batch.scan(queue, request, result, ready);
   }
 
   /** RocketMQ reads within one ConsumeQueue file a pull, and looks at so many units at most that match nothing. */
@@ -186,7 +194,10 @@ export class MessageReader {
         if (position < skipBelow || !passes) continue;
         if (size === FILLER_SIZE || size <= 0 || position < logMinimum || position + size > logEnd) {
           if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
-          skipBelow = size === FILLER_SIZE ? 0 : Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize;
+          // Below the log's beginning a whole file is gone; any other place is no record's, which concerns this unit alone.
+          const isGone = size > 0 && size !== FILLER_SIZE && position >= 0 && position < logMinimum;
+          skipBelow = isGone ? Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize : 0;
+          if (!isGone && size !== FILLER_SIZE) this.#tellUnit(queue, next - 1, position);
           continue;
         }
         result.positions[result.count] = position;
@@ -266,7 +277,7 @@ export class MessageReader {
         result.copiedPart = 0;
         view ??= viewOf(target);
         const verify = position >= hotFrom ? Verify.STRUCTURE : Verify.BODY_CRC;
-        if (!this.#isWhole(target, view, to, length, position, verify)) {
+        if (!this.#isWhole(target, view, to, length, position, verify) || !this.#isOfQueue(result, i, target)) {
           removeRecord(result, i);
           continue;
         }
@@ -314,6 +325,30 @@ export class MessageReader {
       outcome === RecordOutcome.BAD ? record.reason : 'what lies there is not the record that its queue names',
     );
     return false;
+  }
+
+  /**
+   * Whether the record that was just read (it is in `#record`) is of the queue that named it: a unit whose bits have flipped may lead to a
+   * whole record of another queue. Its ordinal decides nothing: RocketMQ shifts units behind a gap. RocketMQ: hands out what lies there.
+   */
+  #isOfQueue({ topic, queueId, positions }: GetResult, index: number, bytes: Uint8Array): boolean {
+    const record = this.#record;
+    if (topic === undefined) return true;
+    if (isTopic(topic, bytes, record) ? record.queueId === queueId : isInLightQueues(bytes, record)) return true;
+    this.#tellDamage(
+      positions[index]!,
+      `${topic} queue ${queueId} names it, whose message it is not: remove the queue's folder and restart, which builds it again`,
+    );
+    return false;
+  }
+
+  #tellUnit({ topic, queueId, folder }: ConsumeQueue, ordinal: number, position: number): void {
+    if (this.#damaged.size >= MAX_WARNED || this.#damaged.has(position)) return;
+    this.#damaged.add(position);
+    this.#logger.warn(
+      `${topic} queue ${queueId}: the unit of offset ${ordinal} points to ${position}, where the log has no record, and is left out; ` +
+        `remove ${folder} and restart, which builds it again`,
+    );
   }
 
   #tellDamage(offset: number, reason: string): void {
@@ -435,6 +470,23 @@ function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType):
   const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
   if (type === 'T') return properties.get('TAGS') === key;
   return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
+}
+
+/** Whether a record's topic is this one. */
+function isTopic(topic: string, bytes: Uint8Array, { topicStart, topicEnd }: RecordView): boolean {
+  if (topicEnd - topicStart !== topic.length)
+    return Buffer.from(topic, 'utf8').equals(bytes.subarray(topicStart, topicEnd));
+  for (let i = 0; i < topic.length; i++) {
+    if (bytes[topicStart + i] !== topic.charCodeAt(i)) {
+      return Buffer.from(topic, 'utf8').equals(bytes.subarray(topicStart, topicEnd));
+    }
+  }
+  return true;
+}
+
+/** Whether a record names further queues that it is in: they have other topics than it has. */
+function isInLightQueues(bytes: Uint8Array, { propertiesStart, propertiesEnd }: RecordView): boolean {
+  return parsePropertyBytes(bytes, propertiesStart, propertiesEnd).has(PropertyName.INNER_MULTI_DISPATCH);
 }
 
 /** Takes one record out of those chosen. */

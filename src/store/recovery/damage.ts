@@ -19,6 +19,7 @@ import { type Placeholder, placeholdersFor } from './placeholders.ts';
 import { QueueTrails } from './queue-trails.ts';
 import { bytesAt, type DamagedRun, damagedRun, nextSound, recordLike } from './resync.ts';
 import { scanLog, scanProgress } from './scan-log.ts';
+import type { ShareParser } from './share-parser.ts';
 import { endSkip, plannedSkip, skipRuns, writePlanned } from './skip-damage.ts';
 
 /** In a store that Java left: so far behind bad bytes a sound record is looked for that proves them durable. */
@@ -36,6 +37,8 @@ export interface DamageInput {
   /** What our own mark says; undefined: Java's checkpoint decides. */
   durable: Durable | undefined;
   verify: Verify;
+  /** Threads that parse the log, if the settings want them. */
+  parser: ShareParser | undefined;
 }
 
 /** All damage from one place of the log on, and what stands behind the first of it. */
@@ -122,6 +125,7 @@ export class DamageCheck {
       from,
       to,
       verify,
+      parser: this.#input.parser,
       visit: (_bytes, record) => {
         passed = durable === undefined && record.storeTimestamp > javaTime;
         if (passed) return false;
@@ -165,11 +169,14 @@ export class DamageCheck {
 
   /** Whether the bad record at `offset`, or a sound one behind it, was stored by `time`: the log was synced in order, and both were durable. */
   #wasStoredBy(time: number, offset: number, newest: number): boolean {
-    const { files, verify } = this.#input;
+    const { files, verify, fs, root } = this.#input;
     const at = files.findIndex((file) => offset < file.end);
     if (at < 0) return false;
     const own = recordLike(files[at]!, offset)?.record.storeTimestamp ?? 0;
-    if (own >= newest && own > 0 && own <= time) return true;
+    // Of those stored in the checkpoint's very millisecond the last may not have been synced. In a store that Java alone has written they
+    // count as durable all the same; one of ours has its mark for that, and where that was lost a torn end must not refuse the start.
+    const isOurs = fs.stat(`${root}/gantry`) !== undefined;
+    if (own >= newest && own > 0 && (isOurs ? own < time : own <= time)) return true;
     for (let i = at; i < files.length; i++) {
       const file = files[i]!;
       const from = i === at ? offset + 1 : file.base;

@@ -21,12 +21,19 @@ interface Saved {
   queues: Record<string, Record<string, SavedBound>>;
   /** How far the index was durable, if one was kept. */
   index?: IndexProgress;
+  /** Where the log began. */
+  logMinimum?: number;
+  /** After an orderly stop: what the newest units of each queue were. */
+  sums?: Record<string, Record<string, SavedSum>>;
   /** topic -> where its life began that the bounds are of (DeletedTopics), for those that were deleted once. */
   lives?: Record<string, number>;
 }
 
 /** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
 type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
+
+/** first ordinal that it covers, crc32 of the units from there to the queue's end. */
+type SavedSum = [from: number, crc: number];
 
 /** What was saved of one queue. */
 export interface QueueBound {
@@ -37,15 +44,21 @@ export interface QueueBound {
   minOffset: number;
   /** Place of the record at `minOffset`, -1 if that was not known. */
   minPhysicalOffset: number;
+  /** What the units in [from, bound) were at the last stop; undefined if it was none, or there were too many queues. */
+  sum?: { from: number; crc: number };
 }
 
 /** What the saved record says. */
 export interface QueueBounds {
   /** False: there is none, or it belongs to another checkpoint. Otherwise every unit of a record below logicsPhysicalOffset was durable. */
   known: boolean;
+  /** The record was ours to keep and cannot be used: which queues there were, nothing says, and only the whole log does. */
+  lost: boolean;
   /** topic -> queueId; without topics that were deleted since. */
   queues: Map<string, Map<number, QueueBound>>;
   index: IndexProgress | undefined;
+  /** Where the log began then; -1 if that is not known. */
+  logMinimum: number;
 }
 
 /** What is saved. */
@@ -55,10 +68,14 @@ export interface BoundsSource {
   queues: Iterable<AnyQueue>;
   index: IndexProgress | undefined;
   deleted: DeletedTopics;
+  logMinimum: number;
+  /** At an orderly stop. */
+  sums?: Record<string, Record<string, SavedSum>>;
 }
 
-function* pieces({ logicsPhysicalOffset, queues, index, deleted }: BoundsSource): Generator<string> {
-  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},`;
+function* pieces({ logicsPhysicalOffset, queues, index, deleted, logMinimum, sums }: BoundsSource): Generator<string> {
+  yield `{"version":2,"logicsPhysicalOffset":${logicsPhysicalOffset},"logMinimum":${logMinimum},`;
+  if (sums !== undefined) yield `"sums":${JSON.stringify(sums)},`;
   if (index !== undefined) yield `"index":${JSON.stringify(index)},`;
   yield '"queues":{';
   const lives: string[] = [];
@@ -179,18 +196,20 @@ export function saveQueueBoundsLater(
   collect();
 }
 
-/** The saved bounds; an unreadable file counts as none. */
+/** The saved bounds; an unreadable file counts as none. `isOurs`: the checkpoint is of our own writing. */
 export function loadQueueBounds(input: {
   fs: FileSystem;
   root: string;
   checkpoint: StoreCheckpoint;
+  isOurs: boolean;
   deleted: DeletedTopics;
   logger: Logger;
 }): QueueBounds {
-  const { fs, root, checkpoint, deleted, logger } = input;
+  const { fs, root, checkpoint, isOurs, deleted, logger } = input;
   const path = pathOf(root);
-  const none = (): QueueBounds => ({ known: false, queues: new Map(), index: undefined });
-  const bounds: QueueBounds = { known: true, queues: new Map(), index: undefined };
+  const lost = isOurs && checkpoint.logicsPhysicalOffset > 0;
+  const none = (): QueueBounds => ({ known: false, lost, queues: new Map(), index: undefined, logMinimum: -1 });
+  const bounds: QueueBounds = { known: true, lost: false, queues: new Map(), index: undefined, logMinimum: -1 };
   try {
     const bytes = readWhole(fs, path);
     if (bytes === undefined) return none();
@@ -198,17 +217,25 @@ export function loadQueueBounds(input: {
     // A checkpoint that has moved on was written by another broker.
     if (saved.version !== 2 || saved.logicsPhysicalOffset < checkpoint.logicsPhysicalOffset) return none();
     bounds.index = saved.index;
+    bounds.logMinimum = saved.logMinimum ?? -1;
     const lives = new Map(Object.entries(saved.lives ?? {}));
     for (const [topic, queues] of Object.entries(saved.queues)) {
       if (deleted.endOf(topic) > (lives.get(topic) ?? 0)) continue;
       const ofTopic = new Map<number, QueueBound>();
       for (const [queueId, [bound, physicalEnd, minOffset, minPhysicalOffset]] of Object.entries(queues)) {
-        ofTopic.set(Number(queueId), { bound, physicalEnd, minOffset, minPhysicalOffset });
+        const sum = saved.sums?.[topic]?.[queueId];
+        ofTopic.set(Number(queueId), {
+          bound,
+          physicalEnd,
+          minOffset,
+          minPhysicalOffset,
+          ...(sum === undefined ? {} : { sum: { from: sum[0], crc: sum[1] } }),
+        });
       }
       bounds.queues.set(topic, ofTopic);
     }
   } catch (error) {
-    logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the log alone`);
+    logger.warn(`${path} cannot be used (${errorText(error)}); the queues are checked against the whole log`);
     return none();
   }
   return bounds;
@@ -218,4 +245,12 @@ export function loadQueueBounds(input: {
 export function dropQueueBounds(fs: FileSystem, root: string): void {
   fs.remove(pathOf(root));
   fs.syncDirectory(`${root}/gantry`);
+}
+
+/** Takes what was saved of the index out of the record, durably: it speaks of what is about to be cut. @throws GantryError IO, DISK_FULL. */
+export function dropIndexBound(fs: FileSystem, root: string): void {
+  const bytes = readWhole(fs, pathOf(root));
+  if (bytes === undefined) return;
+  const { index: _, ...rest } = JSON.parse(unsealed(bytes)) as Saved;
+  saveDurably(fs, pathOf(root), sealed([JSON.stringify(rest)]));
 }

@@ -14,13 +14,12 @@ import {
   unitOffset,
   unitSize,
 } from '../consume-queue/index.ts';
-import type { QueueBounds } from './queue-bounds.ts';
+import type { QueueBound, QueueBounds } from './queue-bounds.ts';
+import { UnitSum, unitsLookedAt } from './queue-sums.ts';
 
 const STEP_UNITS = 3200;
 /** Units read at first, where a queue is known to end within them: a page and a little. */
 const FEW_UNITS = 204;
-/** Bytes of units below the queues' known ends that a start looks at, over all queues: their newest ones. */
-const LOOK_BYTES = 64 * 1024 * 1024;
 const ZEROS = Buffer.alloc(STEP_UNITS * CQ_UNIT_BYTES);
 
 export interface QueueEndsOptions {
@@ -32,11 +31,13 @@ export interface QueueEndsOptions {
   mostLookedAt: number;
   /** Whether what the last process wrote is all there: it stopped in order, or only the process was killed and not the machine. */
   nothingLost: boolean;
+  logger: Logger;
 }
 
 /** Finds the queues' ends, one after the other, with one buffer for all. */
 export class QueueEnds {
   readonly #store: ConsumeQueueStore;
+  readonly #logger: Logger;
   readonly #clean: boolean;
   readonly #bounds: QueueBounds;
   readonly #lazily: boolean;
@@ -47,12 +48,14 @@ export class QueueEnds {
   /** Queues with bytes behind their ends, for `cut`. */
   readonly #dirty: ConsumeQueue[] = [];
 
-  constructor(store: ConsumeQueueStore, { clean, bounds, count, mostLookedAt, nothingLost }: QueueEndsOptions) {
+  constructor(store: ConsumeQueueStore, options: QueueEndsOptions) {
+    const { clean, bounds, count, mostLookedAt, nothingLost, logger } = options;
     this.#store = store;
+    this.#logger = logger;
     this.#clean = clean;
     this.#bounds = bounds;
     this.#lazily = nothingLost && count > mostLookedAt;
-    this.#look = Math.max(1, Math.floor(LOOK_BYTES / CQ_UNIT_BYTES / Math.max(1, count)));
+    this.#look = unitsLookedAt(count);
   }
 
   /**
@@ -87,6 +90,21 @@ export class QueueEnds {
     // For the reads below, everything in the files counts as written.
     queue.resetTo(limit, -1);
     queue.minOffset = first;
+    // As long as the record of a stop stands, no unit below its bounds has changed: what cuts them takes the record back first.
+    const sum = saved?.sum;
+    const fits = sum !== undefined && sum.from >= doubtful && bound > sum.from && bound <= limit;
+    if (fits && this.#isRotten(queue, sum, bound)) {
+      this.#logger.warn(
+        `${queue.topic} queue ${queue.queueId}: its units from ${sum.from} on are not what they were when the store was closed; they are ` +
+          'built again from the log',
+      );
+      // What lies before is looked at as ever.
+      queue.resetTo(sum.from, -1);
+      this.#scan(queue, first, doubtful, 0);
+      if (sum.from === first) queue.minPhysicalOffset = -1;
+      this.#dirty.push(queue);
+      return;
+    }
     const from = Math.max(doubtful, first, bound - this.#look);
     if (bound <= from || bound > limit || !this.#scan(queue, first, from, bound)) this.#scan(queue, first, doubtful, 0);
   }
@@ -94,6 +112,19 @@ export class QueueEnds {
   /** Cuts what was found behind the ends, so that it cannot come back. */
   cut(): void {
     for (const queue of this.#dirty.splice(0)) this.#store.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
+  }
+
+  /** Whether the newest units below `bound` have changed since the stop. */
+  #isRotten(queue: ConsumeQueue, saved: NonNullable<QueueBound['sum']>, bound: number): boolean {
+    const sum = new UnitSum();
+    for (let at = saved.from; at < bound; ) {
+      const got = this.#store.readUnitsSync(queue, at, Math.min(STEP_UNITS, bound - at), this.#step);
+      // A file that is shorter is found short.
+      if (got === 0) return false;
+      sum.add(this.#step.subarray(0, got * CQ_UNIT_BYTES));
+      at += got;
+    }
+    return sum.value !== saved.crc;
   }
 
   /** Scans from `from` on; false, with nothing done, if the queue turns out to end below `bound`. */
@@ -132,6 +163,29 @@ export class QueueEnds {
     queue.resetTo(end, physicalEnd);
     return true;
   }
+}
+
+/**
+ * Queues whose first files are gone although the log still has what they spoke of. Retention takes files from the head, too, but never one
+ * with a message that is still there.
+ */
+export function headlessQueues(store: ConsumeQueueStore, bounds: QueueBounds, logMinimum: number): ConsumeQueue[] {
+  const headless: ConsumeQueue[] = [];
+  for (const queue of store.all()) {
+    const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
+    if (first === 0) continue;
+    const saved = bounds.queues.get(queue.topic)?.get(queue.queueId);
+    // Of a queue that nothing was saved of: where no file of the log was ever removed, none of a queue was. Where what was saved is lost, every
+    // queue that has messages is built again, for nothing says where it began.
+    const isHeadless =
+      saved === undefined
+        ? logMinimum === 0 || (bounds.lost && queue.maxPhysicalEnd > logMinimum)
+        : saved.minOffset < first &&
+          saved.minOffset < saved.bound &&
+          (bounds.logMinimum === logMinimum || saved.minPhysicalOffset >= logMinimum);
+    if (isHeadless) headless.push(queue);
+  }
+  return headless;
 }
 
 /** Where the record of the unit at the view's start lies; -1 for one without a record. */

@@ -20,10 +20,11 @@ import type { MessageStoreConfig } from '../store-config.ts';
 import type { DamageCheck } from './damage.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 import { keepAside } from './keep-aside.ts';
-import { dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
+import { dropIndexBound, dropQueueBounds, type QueueBounds } from './queue-bounds.ts';
 import { continueExpiredQueues, cutQueueToLog, dropUnitOf, rebuildFrom, recoverQueueStart } from './recover-queues.ts';
 import { describeRecovery, emptyReport, type RecoveryReport } from './report.ts';
 import { type ScanResult, scanLog, scanProgress } from './scan-log.ts';
+import type { ShareParser } from './share-parser.ts';
 
 export interface RecoverInput {
   fs: FileSystem;
@@ -44,6 +45,8 @@ export interface RecoverInput {
   index: IndexService | undefined;
   dispatcher: Dispatcher;
   damage: DamageCheck;
+  /** Threads that parse the log, if the settings want them. */
+  parser: ShareParser | undefined;
   /** Whether the last run ended with a clean stop (no `abort`). */
   clean: boolean;
   /** Monotonic time at which loading began, and how long it took to find the queues' ends and to open the index. */
@@ -213,6 +216,7 @@ async function scanFrom(
     first: start.first,
     from: start.scanFrom,
     verify,
+    parser: input.parser,
     tornTail: !clean,
     tornFrom: damage.tornFrom,
     checkedTo: damage.checked.from <= start.scanFrom ? damage.checked.to : 0,
@@ -269,8 +273,12 @@ class LogSyncs {
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */
-function takeBackClaims({ fs, root, checkpoint }: RecoverInput, end: number): void {
-  if (checkpoint.logicsPhysicalOffset <= end) return;
+function takeBackClaims({ fs, root, checkpoint, bounds }: RecoverInput, end: number): void {
+  if (checkpoint.logicsPhysicalOffset <= end) {
+    // The index may have had a record that the queues were not vouched for with.
+    if ((bounds.index?.durableOffset ?? 0) > end) dropIndexBound(fs, root);
+    return;
+  }
   dropQueueBounds(fs, root);
   lowerClaim(checkpoint, end);
 }
@@ -357,6 +365,7 @@ export function chooseStart(
       offset = Math.min(offset, lostFrom);
     }
   }
+  if (bounds.lost) lower(minimum, 'what was saved of the queues is lost');
   for (const { queue, position } of input.lost ?? []) {
     lower(Math.max(minimum, position), `${queue.topic} queue ${queue.queueId} has lost units`);
   }

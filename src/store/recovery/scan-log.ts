@@ -5,6 +5,8 @@
 import { type Clock, type Logger, viewOf } from '../../common/index.ts';
 import { MAGIC_BLANK, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
+import { SharesScan } from './scan-shares.ts';
+import type { ShareParser } from './share-parser.ts';
 
 /** Bytes read at once. */
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -52,6 +54,8 @@ export interface ScanOptions {
   visit: (bytes: Uint8Array, record: RecordView) => unknown;
   /** Told after each window how many bytes were read so far; the scan goes on when the promise is fulfilled. */
   progress?: (scannedBytes: number) => Promise<void> | undefined;
+  /** Threads that parse, if there is much to look at. */
+  parser?: ShareParser | undefined;
 }
 
 /** For `ScanOptions.progress`: says each second how far the scan of at most `total` bytes is, and gives the loop a turn now and then. */
@@ -85,7 +89,27 @@ function mib(bytes: number): string {
  * ends the log, too: stale bytes of an earlier writer can be sound in all else.
  */
 export async function scanLog(options: ScanOptions): Promise<ScanResult> {
-  return await new LogScan(options).run();
+  const { parser, files, first, from, to } = options;
+  const end = Math.min(to ?? Number.POSITIVE_INFINITY, files.at(-1)?.end ?? 0);
+  if (parser === undefined || end - (from ?? files[first]?.base ?? end) < parser.leastBytes) {
+    return await new LogScan(options).run();
+  }
+  const shares = await new SharesScan(options, parser).run();
+  const before = { records: shares.records, scannedBytes: shares.scannedBytes };
+  if (shares.ended) {
+    return { ...before, end: shares.at, lastRecord: shares.lastRecord, fillerEnd: shares.at, damage: undefined };
+  }
+  // What needs a judgement is left to the one place that has it.
+  const progress = options.progress === undefined ? {} : { progress: addTo(options.progress, before.scannedBytes) };
+  const rest = await new LogScan({ ...options, first: shares.first, from: shares.at, ...progress }).run();
+  rest.records += before.records;
+  rest.scannedBytes += before.scannedBytes;
+  if (rest.lastRecord < 0) rest.lastRecord = shares.lastRecord;
+  return rest;
+}
+
+function addTo(progress: NonNullable<ScanOptions['progress']>, bytes: number): NonNullable<ScanOptions['progress']> {
+  return (scanned) => progress(bytes + scanned);
 }
 
 /** What makes the loop over a window stop. */

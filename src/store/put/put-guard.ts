@@ -1,0 +1,92 @@
+// Whether a put is taken at all, before anything of it is looked at. RocketMQ: checkBeforePutMessage, in its order.
+
+import type { Clock } from '../../common/index.ts';
+import type { CommitLog } from '../commit-log/commit-log.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { DiskGuard } from '../flush/disk-guard.ts';
+import type { PoolCommit } from '../flush/pool-commit.ts';
+import type { MessageStoreConfig } from '../store-config.ts';
+import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
+
+const MAX_TOPIC_BYTES = 127;
+
+export interface PutGuardOptions {
+  clock: Clock;
+  config: MessageStoreConfig;
+  log: CommitLog;
+  disk: DiskGuard;
+  dispatcher: Dispatcher;
+  pool: PoolCommit | undefined;
+}
+
+export class PutGuard {
+  /** The store is being closed: nothing is taken any more. */
+  closing = false;
+  /** Topics whose deletion is under way. */
+  readonly deleting: Set<string> = new Set();
+  readonly #clock: Clock;
+  readonly #config: MessageStoreConfig;
+  readonly #log: CommitLog;
+  readonly #disk: DiskGuard;
+  readonly #dispatcher: Dispatcher;
+  readonly #pool: PoolCommit | undefined;
+
+  constructor({ clock, config, log, disk, dispatcher, pool }: PutGuardOptions) {
+    this.#clock = clock;
+    this.#config = config;
+    this.#log = log;
+    this.#disk = disk;
+    this.#dispatcher = dispatcher;
+    this.#pool = pool;
+  }
+
+  /** Why puts are refused now, in words; undefined while they are taken. */
+  get unwritableReason(): string | undefined {
+    if (this.closing) return 'the store is being closed';
+    if (this.#log.syncFailure !== undefined) return `a sync of the CommitLog failed: ${this.#log.syncFailure.message}`;
+    if (this.#disk.reason !== undefined) return this.#disk.reason;
+    const behind = this.#log.committed - this.#dispatcher.doneOffset;
+    if (behind > this.#config.gantryMaxDispatchBehindBytes) {
+      return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.#config.gantryMaxDispatchBehindBytes}`;
+    }
+    return undefined;
+  }
+
+  /** PUT_OK, or the status of a refusal, with its reason in `result`. `inTurn`: this loop turn has appended something already. */
+  check(request: PutRequest, result: PutResult, inTurn: boolean): PutMessageStatus {
+    const unwritable = this.unwritableReason;
+    if (unwritable !== undefined) {
+      result.reason = unwritable;
+      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
+    }
+    const topicBytes = request.topicBytes.length;
+    if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
+      result.reason = `the topic has ${topicBytes} bytes, the limit is ${topicLimit(request.topic)}`;
+      return PutMessageStatus.MESSAGE_ILLEGAL;
+    }
+    if (this.deleting.size > 0 && this.deleting.has(request.topic)) {
+      result.reason = `the topic ${request.topic} is being deleted`;
+      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
+    }
+    if (this.#pool !== undefined) {
+      if (this.#pool.free > 0) return PutMessageStatus.PUT_OK;
+      result.reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.#config.transientStorePoolSize}`;
+      return this.#config.fastFailIfNoBufferInStorePool
+        ? PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+        : PutMessageStatus.OS_PAGE_CACHE_BUSY;
+    }
+    // Once a turn is enough: what the turn has appended itself is not what stalls.
+    if (this.#log.uncommittedSince !== 0 && !inTurn) {
+      const age = this.#clock.monotonic() - this.#log.uncommittedSince;
+      if (age > this.#config.osPageCacheBusyTimeOutMills) {
+        result.reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.#config.osPageCacheBusyTimeOutMills} ms`;
+        return PutMessageStatus.OS_PAGE_CACHE_BUSY;
+      }
+    }
+    return PutMessageStatus.PUT_OK;
+  }
+}
+
+function topicLimit(topic: string): number {
+  return topic.startsWith('%RETRY%') ? 255 : MAX_TOPIC_BYTES;
+}
