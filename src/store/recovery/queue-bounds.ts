@@ -219,11 +219,12 @@ export function loadQueueBounds(input: {
     bounds.index = saved.index;
     bounds.logMinimum = saved.logMinimum ?? -1;
     const lives = new Map(Object.entries(saved.lives ?? {}));
+    const sums = new Map(Object.entries(saved.sums ?? {}));
     for (const [topic, queues] of Object.entries(saved.queues)) {
       if (deleted.endOf(topic) > (lives.get(topic) ?? 0)) continue;
       const ofTopic = new Map<number, QueueBound>();
       for (const [queueId, [bound, physicalEnd, minOffset, minPhysicalOffset]] of Object.entries(queues)) {
-        const sum = saved.sums?.[topic]?.[queueId];
+        const sum = sums.get(topic)?.[queueId];
         ofTopic.set(Number(queueId), {
           bound,
           physicalEnd,

@@ -39,7 +39,8 @@ export function queueSums(
   const queues = [...store.all()];
   if (queues.length > mostLookedAt) return undefined;
   const look = unitsLookedAt(queues.length);
-  const sums: Record<string, Record<string, [number, number]>> = {};
+  // A topic may be called toString or __proto__.
+  const sums: Record<string, Record<string, [number, number]>> = Object.create(null);
   const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
   for (const queue of queues) {
     const from = coveredFrom(queue, look);
