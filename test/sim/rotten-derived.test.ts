@@ -74,6 +74,23 @@ describe('a ConsumeQueue whose first file alone is gone', () => {
   });
 });
 
+it('a newest index file that another broker went on with is no rotten one', async () => {
+  const small = await closed(5);
+  const ours = ['checkpoint', 'gantry/queue-bounds.json'].map((name) => `${ROOT}/${name}`);
+  const before = ours.map((path) => small.bytesOf(path));
+  await small.start();
+  await small.sendMany(4, (n) => ({ keys: `later${n}`, queueId: 0 }));
+  await small.stop();
+  // Another broker would have left these as they were.
+  ours.forEach((path, i) => {
+    small.fs.remove(path);
+    small.overwrite(path, 0, before[i]!);
+  });
+  await small.start();
+  assert.deepEqual(small.log.texts('warn'), []);
+  await small.stop();
+});
+
 describe('bits that flip in derived files after a clean stop', () => {
   for (const byte of [0, 3, 6, 7, 9, 11, 12, 19]) {
     it(`byte ${byte} of a unit in the last file: the queue is what the log says`, async () => {
