@@ -126,7 +126,7 @@ export interface BrokerConfig {
   enableSingleTopicRegister: boolean;
   /**
    * What a group that has no offset yet is told of a young queue (minimum 0, first message recent). True: offset 0, as RocketMQ does,
-   * so that even "from last" begins at the first message. False: "not found", and the client's own rule decides.
+   * so that even "from last" begins at the first message, also one that comes while the client still asks. False: "not found", and the client's own rule decides.
    */
   gantryYoungQueueFromZero: boolean;
 }

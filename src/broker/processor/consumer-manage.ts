@@ -4,17 +4,23 @@
 import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import { GetMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { EmptyStarts } from '../offset/empty-starts.ts';
 import { selectLater } from '../store-reads.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
 export function registerConsumerManage(registry: HandlerRegistry, context: BrokerContext): void {
+  const emptyStarts = new EmptyStarts(context.clock);
   registry.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, (request) => getConsumerList(context, request));
   registry.register(RequestCode.UPDATE_CONSUMER_OFFSET, (request) => updateConsumerOffset(context, request));
-  registry.register(RequestCode.QUERY_CONSUMER_OFFSET, (request) => queryConsumerOffset(context, request));
+  registry.register(RequestCode.QUERY_CONSUMER_OFFSET, (request) => queryConsumerOffset(context, emptyStarts, request));
   registry.register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, (request) => searchOffset(context, request));
   registry.register(RequestCode.GET_MAX_OFFSET, (request) => {
-    const offset = context.store.maxOffsetInQueue(request.header.required('topic'), request.header.int('queueId'));
+    const topic = request.header.required('topic');
+    const queueId = request.header.int('queueId');
+    const offset = emptyStarts.take(request.channel, topic, queueId)
+      ? 0
+      : context.store.maxOffsetInQueue(topic, queueId);
     request.respond(ResponseCode.SUCCESS, null, { offset });
   });
   registry.register(RequestCode.GET_MIN_OFFSET, (request) => {
@@ -72,7 +78,7 @@ function updateConsumerOffset(context: BrokerContext, request: Request): void {
   request.respond(ResponseCode.SUCCESS, null, {});
 }
 
-function queryConsumerOffset(context: BrokerContext, request: Request): void {
+function queryConsumerOffset(context: BrokerContext, emptyStarts: EmptyStarts, request: Request): void {
   const { header } = request;
   const topic = header.required('topic');
   const queueId = header.int('queueId');
@@ -87,6 +93,11 @@ function queryConsumerOffset(context: BrokerContext, request: Request): void {
   }
   const notFound = 'Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first';
   if (!context.config.gantryYoungQueueFromZero || context.store.minOffsetInQueue(topic, queueId) > 0) {
+    request.respond(ResponseCode.QUERY_NOT_FOUND, notFound, {});
+    return;
+  }
+  if (context.store.maxOffsetInQueue(topic, queueId) === 0) {
+    emptyStarts.note(request.channel, topic, queueId);
     request.respond(ResponseCode.QUERY_NOT_FOUND, notFound, {});
     return;
   }
