@@ -28,6 +28,9 @@ public final class Main {
                 case "consume":
                     Consume.run(args);
                     break;
+                case "starts":
+                    Starts.run(args);
+                    break;
                 case "pull":
                     Pull.run(args);
                     break;
