@@ -134,6 +134,10 @@ export const SOUND: Readonly<Partial<Record<keyof typeof RequestCode, Sound>>> =
     transactionId: ['t', 'x'],
   }),
   RESUME_CHECK_HALF_MESSAGE: broker({ topic: TOPIC, msgId: ['t', 'x'] }),
+  RECALL_MESSAGE: broker({ producerGroup: ['t', 'P'], topic: TOPIC, recallHandle: ['t', 'x'] }),
+  GET_TIMER_CHECK_POINT: broker(),
+  GET_TIMER_METRICS: broker(),
+  SWITCH_TIMER_ENGINE: broker({ engineType: ['t', 'x'] }),
   HEART_BEAT: broker({}, '{"clientID":"c","consumerDataSet":[],"producerDataSet":[]}'),
   UNREGISTER_CLIENT: broker({ clientID: ['t', 'c'], producerGroup: ['t', 'P'], consumerGroup: GROUP }),
   CHECK_CLIENT_CONFIG: broker(

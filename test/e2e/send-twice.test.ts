@@ -112,7 +112,7 @@ describe('a message that is sent twice', () => {
   });
 
   for (const how of ['stop', 'kill'] as const) {
-    it(`is known after a ${how === 'stop' ? 'restart' : 'kill -9'}: single, in a batch, delayed, half of a transaction`, async () => {
+    it(`is known after a ${how === 'stop' ? 'restart' : 'kill -9'}: single, in a batch, delayed, timed, half of a transaction`, async () => {
       const clock = new FakeClock();
       const options = { clock, config: { ...ON, gantrySendDeduplicationWindowMs: 60_000 } };
       let sender = await Sender.open(options);
@@ -122,6 +122,7 @@ describe('a message that is sent twice', () => {
         () => sender.send({ UNIQ_KEY: 'A1' }),
         () => sender.send({ UNIQ_KEY: 'A2', DELAY: '3' }, { e: '1' }),
         () => sender.send({ UNIQ_KEY: 'A3', TRAN_MSG: 'true', PGROUP: 'P' }, { e: '1', f: '4' }),
+        () => sender.send({ UNIQ_KEY: 'A4', TIMER_DELAY_MS: '40000' }, { e: '1' }),
         () => sender.batch([{ id: 'B1' }, { id: 'B2' }, { id: 'B3' }]),
       ];
       const firsts: Frame[] = [];
@@ -139,7 +140,7 @@ describe('a message that is sent twice', () => {
         );
       }
       assert.equal(sender.server.broker.context.store.watermarks.wrote, before);
-      assert.equal(sender.duplicates, 6);
+      assert.equal(sender.duplicates, 7);
       clock.advance(10_000);
       assert.notEqual((await sender.send({ UNIQ_KEY: 'old' })).ext['queueOffset'], '0', 'its minute is over');
       await sender.stop();
