@@ -107,6 +107,14 @@ export interface BrokerConfig {
   allowRecallWhenBrokerNotWriteable: boolean;
   startAcceptSendRequestTimeStamp: number;
   rejectTransactionMessage: boolean;
+  /**
+   * Whether a message whose UNIQ_KEY (or KEYS) was sent to the same topic within the window is answered with the place of the first one
+   * instead of being stored again; how long and in how many bytes that is remembered.
+   */
+  gantrySendDeduplicationEnable: boolean;
+  gantrySendDeduplicationKey: string;
+  gantrySendDeduplicationWindowMs: number;
+  gantrySendDeduplicationMaxBytes: number;
   /** Ms: age at which an open transaction is first asked about, and the time between two rounds of asking. */
   transactionTimeOut: number;
   transactionCheckInterval: number;
@@ -211,6 +219,10 @@ export function defaultBrokerConfig(): BrokerConfig {
     allowRecallWhenBrokerNotWriteable: true,
     startAcceptSendRequestTimeStamp: 0,
     rejectTransactionMessage: false,
+    gantrySendDeduplicationEnable: false,
+    gantrySendDeduplicationKey: 'UNIQ_KEY',
+    gantrySendDeduplicationWindowMs: 600_000,
+    gantrySendDeduplicationMaxBytes: 64 * 1024 * 1024,
     transactionTimeOut: 6000,
     transactionCheckInterval: 30_000,
     transactionCheckMax: 15,

@@ -20,6 +20,8 @@ export class BrokerStats {
   putMessages = 0;
   putBytes = 0;
   putFailed = 0;
+  /** Messages that were not stored again, because they had been before (send de-duplication). */
+  putDuplicates = 0;
   /** Longest put so far, ms. */
   putLongestMs = 0;
   /** Pulls that found something, pulls that did not, and messages handed out. */

@@ -19,6 +19,7 @@ import { addressText, RemotingClient, RemotingServer } from '../remoting/index.t
 import { checkTimerFiles, type FilterBits, MessageStore, type MessageStoreConfig } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
@@ -201,7 +202,8 @@ export class Broker {
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
         random.int(0x10000),
       );
-      const send = new SendMessageProcessor(context, uniqueIds, server.heldInput);
+      const once = await SendDeduplication.open(context);
+      const send = new SendMessageProcessor(context, uniqueIds, server.heldInput, once);
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       send.register(server);

@@ -100,16 +100,22 @@ export function parseJavaInt(text: string): number | undefined {
 /** Called once with the status of a put: of the append if that was refused, else of the wait for durability. */
 export type PutDone = (status: PutMessageStatus, result: PutResult, reason: string) => void;
 
-/** Stores a message and calls back when it is as durable as the store's settings promise. */
-export function putInternal(store: MessageStore, message: InternalMessage, storeHost: Uint8Array, done: PutDone): void {
+/** Stores a message and calls back when it is as durable as the store's settings promise. Answers what came of the append. */
+export function putInternal(
+  store: MessageStore,
+  message: InternalMessage,
+  storeHost: Uint8Array,
+  done: PutDone,
+): PutResult {
   const result = new PutResult();
   const request = toPutRequest(message, storeHost);
   store.put(request, result);
   if (result.status !== PutMessageStatus.PUT_OK) {
     done(result.status, result, result.reason);
-    return;
+    return result;
   }
   store.whenDurable(result.wroteOffset + result.wroteBytes, request.waitStoreMsgOK, (status, reason) => {
     done(status, result, reason);
   });
+  return result;
 }

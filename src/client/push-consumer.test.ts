@@ -327,6 +327,22 @@ test('two members share the queues, and the one that stays takes over at once', 
   await cluster.until('both', () => mine(consumer) === 2);
 });
 
+test('a queue that goes to another member leaves with its progress saved, not with the timer of 5 s', async (t) => {
+  const { cluster, consumer, got } = await rig(t);
+  const began = cluster.clock.monotonic();
+  for (const queueId of [0, 1]) cluster.broker.append('T', queueId, `m${queueId}`);
+  await cluster.until('both', () => got.length === 2);
+  const other = new PushConsumer({ ...cluster.options('other'), group: 'G', listener: ok });
+  other.subscribe('T');
+  await other.start();
+  cluster.broker.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, { consumerGroup: 'G' });
+  const kept = (): number[] => consumer.assignment.filter((queue) => queue.topic === 'T').map((queue) => queue.queueId);
+  await cluster.until('one is gone', () => kept().length === 1);
+  await cluster.until('saved', () => cluster.broker.offsets.get(`G@T@${1 - kept()[0]!}`) === 1);
+  assert.ok(cluster.clock.monotonic() - began < 5000);
+  await other.close();
+});
+
 test('a broker may reset offsets, and ask for offsets, state and a direct consumption', async (t) => {
   const { cluster, got } = await rig(t, {
     before: ({ broker }) => {

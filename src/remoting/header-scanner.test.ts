@@ -204,10 +204,10 @@ describe('HeaderView', () => {
     const header = view('{"a":"x","b":"","c":"+5","d":"9223372036854775808","e":"2147483648"}');
     const code1 = (error: unknown): boolean =>
       error instanceof GantryError && error.code === 'HEADER' && error.responseCode === 1;
-    assert.throws(() => header.required('topic'), /topic is missing/);
+    assert.throws(() => header.required('topic'), /the custom field <topic> is null/);
     assert.throws(() => header.int('topic'), code1);
     assert.throws(() => header.long('topic'), code1);
-    assert.throws(() => header.int('a'), /a is not a number: "x"/);
+    assert.throws(() => header.int('a'), /<a> is not a number of its size: For input string: "x"/);
     assert.throws(() => header.long('b'), code1);
     assert.throws(() => header.longOr('d', 0), code1);
     assert.throws(() => header.intOr('e', 0), code1);

@@ -191,13 +191,21 @@ export class HeaderView {
 }
 
 function missing(name: string): GantryError {
-  return new GantryError('HEADER', `the header field ${name} is missing`, { responseCode: 1 });
+  return new GantryError('HEADER', missingText(name), { responseCode: 1 });
 }
 
 function notANumber(name: string, text: string): GantryError {
-  return new GantryError('HEADER', `the header field ${name} is not a number: "${text.slice(0, 64)}"`, {
-    responseCode: 1,
-  });
+  return new GantryError('HEADER', notANumberText(name, text), { responseCode: 1 });
+}
+
+/** RocketMQ: RemotingCommand#decodeCommandCustomHeader, which logs this and fails later, with a NullPointerException in most handlers. */
+export function missingText(name: string): string {
+  return `the custom field <${name}> is null`;
+}
+
+/** The words of Java's NumberFormatException, and the field, which it does not name. */
+export function notANumberText(name: string, text: string): string {
+  return `the custom field <${name}> is not a number of its size: For input string: "${text.slice(0, 64)}"`;
 }
 
 /** Long.parseLong for what is not a short run of digits. */

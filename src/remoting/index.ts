@@ -18,7 +18,7 @@ export { type ConnectionLimits, DEFAULT_LIMITS } from './connection-hub.ts';
 export { decodeFrame } from './frame.ts';
 export { FrameWriter } from './frame-writer.ts';
 export { decodeJsonHeader } from './header-scanner.ts';
-export { HeaderView } from './header-view.ts';
+export { HeaderView, missingText, notANumberText } from './header-view.ts';
 export { type JsonObject, type JsonValue, type ParseJsonOptions, parseJson } from './json.ts';
 export { unescapeInto, unescapeText } from './json-unescape.ts';
 export { toJson, toJsonBytes } from './json-writer.ts';

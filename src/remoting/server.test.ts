@@ -166,7 +166,7 @@ for (const reading of ['onread', 'data'] as const) {
         assert.deepEqual(await outcome(-5), [3, ' request type -5 not supported']);
         assert.deepEqual(await outcome(THROWS), [1, 'out of order']);
         assert.deepEqual(await outcome(THROWS_CODE, { queueId: 1 }), [13, 'too long']);
-        assert.deepEqual(await outcome(THROWS_CODE), [1, 'the header field queueId is missing']);
+        assert.deepEqual(await outcome(THROWS_CODE), [1, 'the custom field <queueId> is null']);
         assert.deepEqual(await outcome(SILENT), [1, 'no answer to request 15']);
         assert.deepEqual(await outcome(HALF_WRITTEN), [13, 'changed my mind']);
         assert.equal((await peer.call(ECHO, 77)).code, 0);

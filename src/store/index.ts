@@ -3,7 +3,7 @@ export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener, FilterBits } from './dispatch/dispatcher.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export type { StoreDependencies } from './load-store.ts';
-export { MessageStore, type Watermarks } from './message-store.ts';
+export { type LogWatcher, MessageStore, type Watermarks } from './message-store.ts';
 export type { LongBatch } from './put/index.ts';
 export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
 export {

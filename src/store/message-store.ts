@@ -17,6 +17,7 @@ import {
   SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem, SyncLane } from '../io/index.ts';
+import type { RecordView } from '../message/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -45,6 +46,7 @@ import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
+import { scanSince } from './recovery/scan-since.ts';
 import { Retention } from './retention/index.ts';
 import { type Ready, segmentMemory, warmFiles } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
@@ -60,6 +62,13 @@ export interface Watermarks {
   confirmed: number;
   dispatched: number;
   indexed: number;
+}
+
+/** Told, before anybody is answered, of what counted and does not any more. */
+export interface LogWatcher {
+  /** Nothing of the log counts from `offset` on: it could not be written, or was cut. */
+  cut(offset: number): void;
+  topicDeleted(topic: string): void;
 }
 
 /** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
@@ -110,6 +119,7 @@ export class MessageStore {
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #progressed: () => void = () => {};
+  #watcher: LogWatcher | undefined;
   #turnAsked = false;
   /** Store time of the newest record at the last commit. */
   #committedTimestamp = 0;
@@ -380,6 +390,27 @@ export class MessageStore {
     this.#arrival = listener;
   }
 
+  /** Tells of what is taken out of the log again; one watcher a store. */
+  watchLog(watcher: LogWatcher): void {
+    this.#watcher = watcher;
+  }
+
+  /**
+   * Shows `visit` every record that was stored at `since` or later and still counts, in the order of the log; bytes and view are used
+   * again. The log is read from the newest file on whose first record is older. For a start: nothing may be put meanwhile.
+   */
+  async scanSince(since: number, visit: (bytes: Uint8Array, record: RecordView) => void): Promise<void> {
+    await scanSince({
+      files: this.#log.files,
+      end: this.#log.committed,
+      since,
+      visit,
+      deleted: this.#deleted,
+      clock: this.#clock,
+      logger: this.#logger,
+    });
+  }
+
   /** Turns telling of one queue's arrivals on or off. */
   watch(topic: string, queueId: number, on: boolean): void {
     const queue =
@@ -493,6 +524,7 @@ export class MessageStore {
       this.#deleted.add(doomed, end, this.#log.minimum);
       this.#dispatcher.livesChanged();
       for (const topic of doomed) {
+        this.#watcher?.topicDeleted(topic);
         const watched = this.#kinds.of(topic).filter((queue) => queue.watched);
         this.#kinds.remove(topic);
         this.#appender.queuesRemoved();
@@ -525,6 +557,7 @@ export class MessageStore {
       await this.#index?.truncateTo(offset);
       await this.#cutIdleIndex(offset);
       this.#log.truncateTo(offset);
+      this.#watcher?.cut(offset);
       this.#dispatcher.startAt(offset);
       // What is put now waits for its own bytes.
       this.#acks.progress(this.#log.committed, this.#log.flushed);
@@ -654,6 +687,7 @@ export class MessageStore {
   #writeFailed(error: GantryError): void {
     const reason = `the CommitLog cannot be written: ${error.message}`;
     this.#appender.takeBackOffsets();
+    this.#watcher?.cut(this.#log.committed);
     this.#disk.writeFailed(reason);
     this.#acks.abandon(this.#log.committed, reason);
   }
@@ -666,6 +700,7 @@ export class MessageStore {
   #syncFailed(error: GantryError): void {
     const reason = `a sync of the CommitLog failed: ${error.message}`;
     this.#logger.error(`${reason}; no more sends are taken, reads go on. Restart the broker when the disk is sound`);
+    this.#watcher?.cut(this.#log.wrote);
     this.#acks.syncFailed(this.#log.wrote, reason);
   }
 

@@ -314,7 +314,10 @@ describe('fields that are not what they should be', () => {
         for (const value of ['2147483648', '-2147483649', '99999999999999']) {
           const answer = await ask(SEND, send({ [field]: value }), 'x');
           assert.equal(answer.code, ResponseCode.SYSTEM_ERROR);
-          assert.match(answer.remark!, new RegExp(`the header field ${field} is no 32-bit number`));
+          assert.match(
+            answer.remark!,
+            new RegExp(`the custom field <${field}> is not a number of its size: For input string: "${value}"`),
+          );
         }
       }
     }));

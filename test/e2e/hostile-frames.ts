@@ -3,14 +3,16 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Random } from '../../src/common/index.ts';
+import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
+import { SOUND } from './bad-fields.ts';
 import { binaryRequest, type Fields, frameOf, jsonRequest, ONEWAY, RESPONSE } from './wire-peer.ts';
 
 /** What the server owes a frame. */
 export type Due =
   /** An answer with this frame's opaque. */
   | 'answer'
-  /** Nothing: it is one-way, or an answer itself. */
+  /** Nothing that is waited for: it is one-way, an answer itself, or may be answered by nothing. */
   | 'nothing'
   /** An answer, nothing, or the end of the connection: its bytes were changed at random. */
   | 'anything'
@@ -56,6 +58,11 @@ function loadGolden(): Golden[] {
       }
     }
   }
+  // Every request that is served, also those that no recorded client has sent.
+  for (const [name, { fields, body }] of Object.entries(SOUND)) {
+    const ext = Object.fromEntries(Object.entries(fields).map(([field, [, value]]) => [field, value]));
+    golden.push({ code: RequestCode[name as keyof typeof RequestCode], ext, body: Buffer.from(body ?? '') });
+  }
   return golden;
 }
 
@@ -65,6 +72,9 @@ const ONLY_BROKEN = new Set<number>([
   RequestCode.UPDATE_NAMESRV_CONFIG,
   RequestCode.WIPE_WRITE_PERM_OF_BROKER,
 ]);
+
+/** RocketMQ: the end of a transaction that is neither commit nor rollback has no answer. */
+const UNANSWERED: number = RequestCode.END_TRANSACTION;
 
 const LONG = 'x'.repeat(300);
 /** Values for any field. */
@@ -205,6 +215,116 @@ const NAMES = [
   '',
 ] as const;
 
+/** What property texts are put together from: names with a meaning, separators where none belong, values beyond all limits. */
+const PROPERTY_PIECES: readonly string[] = [
+  ...['\u0001', '\u0002', '\u0001\u0002', '', ' ', '=', 'x', '\u0000', 'ключ', '\u{1F600}', LONG],
+  ...[
+    'UNIQ_KEY',
+    'KEYS',
+    'TAGS',
+    'WAIT',
+    'DELAY',
+    'TRAN_MSG',
+    'PGROUP',
+    'REAL_TOPIC',
+    'REAL_QID',
+    'INNER_NUM',
+    'CLUSTER',
+  ],
+  ...['TIMER_DELAY_SEC', 'TIMER_DELAY_MS', 'TIMER_DELIVER_MS', 'TIMER_DEL_UNIQKEY', 'INNER_MULTI_DISPATCH', 'POP_CK'],
+  ...[
+    '__LITE_TOPIC',
+    '_SYS_MSG_PRIORITY_',
+    '__SHARDINGKEY',
+    'REPLY_TO_CLIENT',
+    'CORRELATION_ID',
+    '__CRC32#',
+    'RECONSUME_TIME',
+  ],
+  ...[
+    'CONSUME_START_TIME',
+    'ORIGIN_MESSAGE_ID',
+    'RETRY_TOPIC',
+    'TRANSACTION_CHECK_TIMES',
+    'CHECK_IMMUNITY_TIME_IN_SECONDS',
+  ],
+  ...[
+    'true',
+    'false',
+    '0',
+    '-1',
+    '1',
+    '99',
+    '9223372036854775808',
+    '1e9',
+    'NaN',
+    '%LMQ%a',
+    '%RETRY%HostileGroup',
+    'HostileTopic',
+  ],
+];
+
+/** What SQL expressions are put together from. */
+const SQL_PIECES: readonly string[] = [
+  ...[
+    'a',
+    'b',
+    '_c$1',
+    'TAGS',
+    'TRUE',
+    'false',
+    'NULL',
+    'AND',
+    'OR',
+    'NOT',
+    'BETWEEN',
+    'IN',
+    'IS',
+    'IS NOT NULL',
+    'CONTAINS',
+  ],
+  ...[
+    'STARTSWITH',
+    'ENDSWITH',
+    'LIKE',
+    '=',
+    '<>',
+    '>=',
+    '<',
+    '>',
+    '<=',
+    '(',
+    ')',
+    '((((((((',
+    '))))))))',
+    ',',
+    '+',
+    '-',
+    '*',
+    '/',
+  ],
+  ...[
+    "'x'",
+    "'",
+    "''",
+    "'it''s'",
+    '"',
+    '0',
+    '1',
+    '1.5',
+    '-1',
+    '1e400',
+    '0x1F',
+    '99999999999999999999',
+    '1L',
+    '--',
+    '/*',
+    '*/',
+    ';',
+  ],
+  ...['\n', '\u0000', 'ключ', "IN ('a','b')", 'a = 1', 'a BETWEEN 1 AND 2', 'NOT NOT NOT NOT', LONG],
+];
+
 const CODES: readonly number[] = Object.values(RequestCode).filter((code) => !ONLY_BROKEN.has(code));
 const ODD_CODES = [0, -1, 1, 9, 4_444, 65_535, -32_768, 2_147_483_647, -2_147_483_648];
 
@@ -238,26 +358,92 @@ const BODIES: readonly string[] = [
 export class HostileFrames {
   readonly #random: Random;
   readonly #golden: readonly Golden[];
+  /** Those with bodies of JSON. */
+  readonly #json: readonly Golden[];
   readonly #batch: Buffer;
   #batchCut = 0;
 
   constructor(random: Random) {
     this.#random = random;
     this.#golden = loadGolden().filter((each) => !ONLY_BROKEN.has(each.code));
+    this.#json = this.#golden.filter((each) => each.body[0] === 0x7b);
     this.#batch = this.#golden.find((each) => each.code === RequestCode.SEND_BATCH_MESSAGE)!.body;
   }
 
   /** `opaque` becomes the frame's; `closing` asks for one after which the connection is, or may be, of no use. */
   next(opaque: number, closing: boolean): HostileFrame {
     if (closing) return this.#random.int(2) === 0 ? this.#changedBytes(opaque) : this.#closing(opaque);
-    const dice = this.#random.int(90);
+    const dice = this.#random.int(110);
     if (dice < 40) return this.#changedField(opaque);
     if (dice < 55) return this.#randomHeader(opaque);
     if (dice < 65) return this.#changedBody(opaque);
     if (dice < 75) return this.#cutBatch(opaque);
     if (dice < 80) return this.#oneway(opaque);
     if (dice < 85) return this.#strayAnswer(opaque);
-    return this.#oddTypes(opaque);
+    if (dice < 90) return this.#oddTypes(opaque);
+    if (dice < 96) return this.#oddProperties(opaque);
+    if (dice < 103) return this.#oddExpression(opaque);
+    return this.#oddJson(opaque);
+  }
+
+  #pieces(pieces: readonly string[], between: string): string {
+    return Array.from({ length: this.#random.int(this.#random.int(20) === 0 ? 200 : 12) }, () =>
+      this.#pick(pieces),
+    ).join(between);
+  }
+
+  /** A message, or a batch of one, whose properties were put together at random. */
+  #oddProperties(opaque: number): HostileFrame {
+    const properties = this.#pieces(PROPERTY_PIECES, this.#pick(['', '\u0001', '\u0002']));
+    const place = { a: 'P', b: this.#pick(['HostileTopic', 'Hostile-2']), c: 'TBW102', d: '4', e: '0', f: '0', g: '1' };
+    const ext = { ...place, h: '0', i: properties, j: '0', k: 'false', m: 'false' };
+    if (this.#random.int(3) > 0) {
+      return this.#encoded(RequestCode.SEND_MESSAGE_V2, opaque, ext, Buffer.from('x'), 'odd properties');
+    }
+    const batch = encodeBatch([
+      { flag: 0, body: Buffer.from('x'), properties: Buffer.from('KEYS\u0001k\u0002') },
+      { flag: this.#random.int(9), body: this.#noise(this.#random.int(9)), properties: Buffer.from(properties) },
+    ]);
+    const body = Buffer.from(batch);
+    return this.#encoded(RequestCode.SEND_BATCH_MESSAGE, opaque, { ...ext, i: '', m: 'true' }, body, 'odd batch');
+  }
+
+  /** A filter expression of random tokens: in a pull, a heartbeat, or a client's question whether it is one. */
+  #oddExpression(opaque: number): HostileFrame {
+    const expression = this.#pieces(SQL_PIECES, this.#pick([' ', ' ', '']));
+    const expressionType = this.#pick(['SQL92', 'SQL92', 'SQL92', 'TAG', 'sql', '']);
+    const data = { topic: 'HostileTopic', subString: expression, expressionType, subVersion: this.#random.int(9) };
+    const kind = 'odd expression';
+    switch (this.#random.int(3)) {
+      case 0: {
+        const wants = { consumerGroup: 'HostileGroup', topic: 'HostileTopic', queueId: '0', queueOffset: '0' };
+        const how = { maxMsgNums: '32', sysFlag: '4', commitOffset: '0', suspendTimeoutMillis: '0', subVersion: '0' };
+        const ext = { ...wants, ...how, subscription: expression, expressionType };
+        return this.#encoded(RequestCode.PULL_MESSAGE, opaque, ext, Buffer.alloc(0), kind);
+      }
+      case 1: {
+        const consumer = { groupName: 'HostileGroup', subscriptionDataSet: [data] };
+        const beat = Buffer.from(JSON.stringify({ clientID: 'c', producerDataSet: [], consumerDataSet: [consumer] }));
+        return this.#encoded(RequestCode.HEART_BEAT, opaque, {}, beat, kind);
+      }
+      default: {
+        const asked = Buffer.from(JSON.stringify({ clientId: 'c', group: 'HostileGroup', subscriptionData: data }));
+        return this.#encoded(RequestCode.CHECK_CLIENT_CONFIG, opaque, {}, asked, kind);
+      }
+    }
+  }
+
+  /** A body that is JSON, with some of its values exchanged for others. */
+  #oddJson(opaque: number): HostileFrame {
+    const { code, ext, body } = this.#pick(this.#json);
+    let text = body.toString('utf8');
+    for (let left = 1 + this.#random.int(3); left > 0; left--) {
+      const values = [...text.matchAll(/:\s*("(?:[^"\\]|\\.)*"|-?\d+|true|false|null|\[\]|\{\})/g)];
+      if (values.length === 0) break;
+      const { index, 0: old } = this.#pick(values);
+      text = `${text.slice(0, index)}:${JSON.stringify(this.#value())}${text.slice(index + old.length)}`;
+    }
+    return this.#encoded(code, opaque, shortHold({ ...ext }), Buffer.from(text), 'odd body');
   }
 
   #pick<T>(list: readonly T[]): T {
@@ -290,7 +476,7 @@ export class HostileFrames {
   #encoded(code: number, opaque: number, ext: Fields, body: Buffer, kind: string, flag = 0): HostileFrame {
     const binary = this.#random.int(4) === 0;
     const bytes = binary ? binaryRequest(code, opaque, ext, body, flag) : jsonRequest(code, opaque, ext, body, flag);
-    const due = (flag & (ONEWAY | RESPONSE)) === 0 ? 'answer' : 'nothing';
+    const due = (flag & (ONEWAY | RESPONSE)) === 0 && code !== UNANSWERED ? 'answer' : 'nothing';
     return { bytes, opaque, due, kind: `${kind} ${code}${binary ? ' binary' : ''}` };
   }
 
@@ -387,7 +573,12 @@ export class HostileFrames {
       `{"code":${code},"opaque":${opaque},"language":"KLINGON","version":99999,"extFields":${fields},"more":[{"a":[]}]}`,
       `{"code":${code},"opaque":${opaque},"language":12,"remark":"\\ud800","extFields":${fields}}`,
     ]);
-    return { bytes: frameOf(0, Buffer.from(text), body), opaque, due: 'answer', kind: `odd JSON ${code}` };
+    return {
+      bytes: frameOf(0, Buffer.from(text), body),
+      opaque,
+      due: code === UNANSWERED ? 'nothing' : 'answer',
+      kind: `odd JSON ${code}`,
+    };
   }
 
   /** A whole frame with some of its bytes changed, its length field apart. */

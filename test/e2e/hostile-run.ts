@@ -1,6 +1,9 @@
 // The long run of hostile.ts: a broker process of its own, its memory watched all the while.
 //
-//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
+//   npm run fuzz -- --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
+//
+// It ends with 0 if the broker lives, every well-behaved answer was right, and the memory of the second half of the run is at most 20
+// MiB above that of the first (of which the first tenth does not count), by the middle one of the samples of each.
 //
 // `--namesrv` is how many of five attackers attack the name server.
 
@@ -27,6 +30,9 @@ const store = mkdtempSync(join(tmpdir(), 'gantry-hostile-'));
 const [broker, namesrv] = [`127.0.0.1:${port}`, `127.0.0.1:${port + 1}`];
 
 const MIB = 1024 * 1024;
+const MARKS = 200;
+const MARKS_A_LINE = 10;
+const FLAT_BYTES = 20 * MIB;
 /** Resident memory of the broker, in bytes; where /proc is not, 0. */
 function resident(pid: number): number {
   try {
@@ -34,6 +40,10 @@ function resident(pid: number): number {
   } catch {
     return 0;
   }
+}
+
+function middle(samples: readonly number[]): number {
+  return [...samples].sort((a, b) => a - b)[samples.length >> 1]!;
 }
 
 async function connected(address: string): Promise<void> {
@@ -71,10 +81,10 @@ try {
     seed: Number(values.seed),
     progress: (sent) => {
       if (exit !== undefined) throw new Error(`the broker ended with ${exit}:\n${log}`);
-      if (sent < (marks * frames) / 20) return;
+      if (sent < (marks * frames) / MARKS) return;
       marks++;
       memory.push(resident(child.pid!));
-      console.log(`${sent} frames, ${(memory.at(-1)! / MIB).toFixed(0)} MiB resident`);
+      if (marks % MARKS_A_LINE === 1) console.log(`${sent} frames, ${(memory.at(-1)! / MIB).toFixed(0)} MiB resident`);
     },
   });
   const seconds = (performance.now() - began) / 1000;
@@ -85,11 +95,18 @@ try {
       `${report.waits.length} requests of others: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms`,
   );
   console.log(`messages of others ${report.messages.join(' ')}, read again ${read.join(' ')}`);
-  const half = memory.slice(memory.length / 2);
-  console.log(`memory in the second half: ${half.map((bytes) => (bytes / MIB).toFixed(0)).join(' ')} MiB`);
+  const [first, second] = [memory.slice(MARKS / 10, MARKS / 2), memory.slice(MARKS / 2)];
+  const growth = middle(second) - middle(first);
+  const isFlat = growth <= FLAT_BYTES;
+  console.log(
+    `memory: ${(middle(first) / MIB).toFixed(0)} MiB in the first half (at most ${(Math.max(...first) / MIB).toFixed(0)}), ` +
+      `${(middle(second) / MIB).toFixed(0)} MiB in the second (at most ${(Math.max(...second) / MIB).toFixed(0)})` +
+      `${isFlat ? '' : ': it grows'}`,
+  );
+  console.log(`frames by kind: ${[...report.kinds].map(([kind, count]) => `${kind} ${count}`).join(', ')}`);
   for (const fault of report.faults) console.log(`FAULT ${fault}`);
   const whole = read.every((count, i) => count === report.messages[i]);
-  process.exitCode = report.faults.length === 0 && whole && exit === undefined ? 0 : 1;
+  process.exitCode = report.faults.length === 0 && whole && isFlat && exit === undefined ? 0 : 1;
 } catch (error) {
   console.error(error);
   const peer = /\d+\.\d+\.\d+\.\d+:\d+/.exec(String(error))?.[0];

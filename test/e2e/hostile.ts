@@ -2,7 +2,7 @@
 // answered or its connection closed, and nobody else may notice. `npm test` runs some thousand frames (hostile.test.ts); a longer run
 // starts a broker process of its own, watches its memory and says what it saw:
 //
-//   node dist/test/e2e/hostile-run.js --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
+//   npm run fuzz -- --frames 1000000 [--seed 1] [--port 25100] [--namesrv 1]
 
 import { type Random, SeededRandom } from '../../src/common/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';

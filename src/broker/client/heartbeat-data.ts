@@ -100,6 +100,14 @@ export function readSubscription(json: JsonObject): SubscriptionData {
   };
 }
 
+/** As `objects`, where the field must be there. @throws GantryError JSON. */
+export function objectsOf(json: JsonObject, field: string): JsonObject[] {
+  if (readList(json, field) === undefined) {
+    throw new GantryError('JSON', `the body has no list ${field}`, { responseCode: 1 });
+  }
+  return objects(json, field);
+}
+
 /** The objects of a list field; elements that are none are passed over. */
 export function objects(json: JsonObject, field: string): JsonObject[] {
   return (readList(json, field) ?? []).map((value) => readObject({ [field]: value } as JsonObject, field) ?? {});

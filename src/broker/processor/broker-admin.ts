@@ -135,9 +135,9 @@ function byteCount(bytes: number): string {
 function queryConsumeQueue(context: BrokerContext, request: Request): void {
   const { header } = request;
   const topic = header.required('topic');
-  const queueId = header.int('queueId');
-  const index = header.long('index');
-  const count = Math.min(MOST_UNITS, header.int('count'));
+  const queueId = header.intOr('queueId', 0);
+  const index = header.longOr('index', 0);
+  const count = Math.min(MOST_UNITS, header.intOr('count', 0));
   const group = header.get('consumerGroup');
   const { store } = context;
   const min = store.minOffsetInQueue(topic, queueId);

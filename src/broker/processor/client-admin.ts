@@ -26,8 +26,8 @@ export function registerClientAdmin(registry: HandlerRegistry, context: BrokerCo
   registry.register(RequestCode.CONSUME_MESSAGE_DIRECTLY, (request) => consumeDirectly(context, request));
   registry.register(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, (request) => {
     const group = request.header.required('group');
-    const topic = request.header.get('topic');
-    const subscriptionData = topic === undefined ? undefined : context.consumers.subscription(group, topic)?.data;
+    const topic = request.header.required('topic');
+    const subscriptionData = context.consumers.subscription(group, topic)?.data;
     request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ group, topic, subscriptionData }));
   });
 }

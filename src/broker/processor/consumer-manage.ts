@@ -51,8 +51,9 @@ function getConsumerList(context: BrokerContext, request: Request): void {
 
 function updateConsumerOffset(context: BrokerContext, request: Request): void {
   const { header } = request;
-  const group = header.required('consumerGroup');
   const topic = header.required('topic');
+  // RocketMQ: a group that is not named is an unknown one.
+  const group = header.get('consumerGroup') ?? 'null';
   if (!context.groups.has(group)) {
     request.respond(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, `Group ${group} not exist!`, {});
     return;
@@ -61,21 +62,31 @@ function updateConsumerOffset(context: BrokerContext, request: Request): void {
     request.respond(ResponseCode.TOPIC_NOT_EXIST, `Topic ${topic} not exist!`, {});
     return;
   }
-  if (header.get('queueId') === undefined) {
+  const queueId = numberOrNone(() => header.int('queueId'));
+  if (queueId === undefined) {
     request.respond(ResponseCode.INVALID_PARAMETER, `QueueId is null, topic is ${topic}`, {});
     return;
   }
-  if (header.get('commitOffset') === undefined) {
+  const commitOffset = numberOrNone(() => header.long('commitOffset'));
+  if (commitOffset === undefined) {
     request.respond(ResponseCode.INVALID_PARAMETER, `Offset is null, topic is ${topic}`, {});
     return;
   }
-  const queueId = header.int('queueId');
   if (context.config.useServerSideResetOffset && context.offsets.hasReset(group, topic, queueId)) {
     request.respond(ResponseCode.SUCCESS, 'Offset has been previously reset', {});
     return;
   }
-  context.offsets.commit(request.channel.remoteAddress, group, topic, queueId, header.long('commitOffset'));
+  context.offsets.commit(request.channel.remoteAddress, group, topic, queueId, commitOffset);
   request.respond(ResponseCode.SUCCESS, null, {});
+}
+
+/** RocketMQ: what is no number of its size counts as not there. */
+function numberOrNone(read: () => number): number | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 function queryConsumerOffset(context: BrokerContext, emptyStarts: EmptyStarts, request: Request): void {

@@ -5,6 +5,7 @@ import { OffsetMessageIds } from '../../message/index.ts';
 import { type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { type LongBatch, PutMessageStatus, type PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { BatchKeys, SendDeduplication } from '../dedup/send-deduplication.ts';
 import { LongBatches } from './long-batches.ts';
 import { answerPut, refuse } from './send-outcome.ts';
 import type { SendTopic, SendTopics } from './send-topics.ts';
@@ -19,15 +20,23 @@ export class LongBatchSends {
   readonly #context: BrokerContext;
   readonly #topics: SendTopics;
   readonly #batches: LongBatches;
+  readonly #once: SendDeduplication | undefined;
 
-  constructor(context: BrokerContext, topics: SendTopics) {
+  constructor(context: BrokerContext, topics: SendTopics, once: SendDeduplication | undefined) {
     this.#context = context;
+    this.#once = once;
     this.#topics = topics;
     this.#batches = new LongBatches(context.clock, context.logger);
   }
 
-  /** Takes a batch; `put` is all of it but its body, and the batch's own. */
-  send(request: Request, put: PutRequest, topic: SendTopic, transactionId: string | undefined): void {
+  /** Takes a batch; `put` is all of it but its body, and the batch's own. `keys`: what it is to be remembered by. */
+  send(
+    request: Request,
+    put: PutRequest,
+    topic: SendTopic,
+    transactionId: string | undefined,
+    keys: BatchKeys | undefined,
+  ): void {
     const body = request.keepBody();
     put.body = body.bytes;
     put.bodyStart = 0;
@@ -38,7 +47,7 @@ export class LongBatchSends {
     channel.holdInput();
     this.#batches.add(this.#context.store.beginBatch(put), (batch, fault) => {
       body.release();
-      this.#put(batch, topic, fault, transactionId, oneway ? undefined : responder);
+      this.#put(batch, topic, fault, transactionId, oneway ? undefined : responder, keys);
       channel.resumeInput(Math.floor(bytes / SHARED_BYTES_PER_MS));
     });
   }
@@ -49,6 +58,7 @@ export class LongBatchSends {
     fault: string | undefined,
     transactionId: string | undefined,
     responder: Responder | undefined,
+    keys: BatchKeys | undefined,
   ): void {
     const { stats, store, storeHost, topics } = this.#context;
     const { queueId, waitStoreMsgOK } = batch.request;
@@ -62,7 +72,15 @@ export class LongBatchSends {
       else refuse(this.#context, responder, ResponseCode.SYSTEM_ERROR, fault);
       return;
     }
+    // Another connection may have sent the same while this one waited.
+    const firsts = keys && this.#once!.foundBatch(keys);
+    if (firsts !== undefined) {
+      batch.release();
+      if (responder !== undefined) this.#once!.answerFirsts(responder, firsts, waitStoreMsgOK, transactionId);
+      return;
+    }
     store.putBatch(batch, result);
+    if (keys !== undefined) this.#once!.keepBatch(keys, result, queueId);
     if (result.status === PutMessageStatus.PUT_OK) {
       stats.putMessages += result.messageCount;
       stats.putBytes += result.wroteBytes;

@@ -75,9 +75,10 @@ export class PullMessageProcessor {
     const offset = header.long('queueOffset');
     const maxMessages = header.int('maxMsgNums');
     const sysFlag = header.int('sysFlag');
-    const commitOffset = header.long('commitOffset');
-    const suspendMs = header.long('suspendTimeoutMillis');
-    const subVersion = header.long('subVersion');
+    // RocketMQ: those three are 0 in a request without them.
+    const commitOffset = header.longOr('commitOffset', 0);
+    const suspendMs = header.longOr('suspendTimeoutMillis', 0);
+    const subVersion = header.longOr('subVersion', 0);
     const refuse = (code: number, remark: string, forbiddenType?: number): void => {
       request.respond(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
     };

@@ -11,8 +11,9 @@ export function registerQueryMessage(registry: HandlerRegistry, context: BrokerC
 
 function queryMessage(context: BrokerContext, request: Request): void {
   const { header } = request;
-  const topic = header.required('topic');
-  const key = header.required('key');
+  // RocketMQ: finds nothing without them.
+  const topic = header.get('topic') ?? '';
+  const key = header.get('key') ?? '';
   const begin = header.long('beginTimestamp');
   const end = header.long('endTimestamp');
   const unique = header.bool('_UNIQUE_KEY_QUERY', false);

@@ -36,13 +36,12 @@ interface Refusal {
 }
 
 function recall(context: BrokerContext, request: Request): void {
-  const topic = request.header.required('topic');
-  const text = request.header.required('recallHandle');
+  const topic = request.header.get('topic') ?? '';
   const producerGroup = request.header.get('producerGroup') ?? '';
   const common = { MSG_REGION: context.config.regionId };
   const refusal = refusalOf(context, topic);
   if (refusal !== undefined) return request.respond(refusal.code, refusal.remark, common);
-  const handle = decodeRecallHandle(text);
+  const handle = decodeRecallHandle(request.header.get('recallHandle') ?? '');
   const slotMs = handle === undefined ? 0 : Number(handle.timestamp) - 1;
   const wrong = wrongHandle(context, topic, handle, slotMs);
   if (wrong !== undefined || handle === undefined) {

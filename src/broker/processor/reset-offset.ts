@@ -90,7 +90,7 @@ function offsetByTime({ store }: BrokerContext, topic: string, queueId: number, 
 function resetHere(context: BrokerContext, request: Request): void {
   const { header } = request;
   const topic = header.required('topic');
-  const group = header.required('group');
+  const group = header.get('group') ?? 'null';
   const dryRun = isDryRun(request);
   const wantsRemark = header.get('gantryDryRun') !== undefined;
   const config = context.topics.select(topic);

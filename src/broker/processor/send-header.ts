@@ -2,7 +2,7 @@
 // (docs/formats/remoting.md); a header that the scanner left to JSON.parse is asked by name. RocketMQ: SendMessageRequestHeader(V2).
 
 import { GantryError } from '../../common/index.ts';
-import { type HeaderView, unescapeInto } from '../../remoting/index.ts';
+import { type HeaderView, missingText, notANumberText, unescapeInto } from '../../remoting/index.ts';
 
 /** Long names in the order of the letters a to n. */
 const LONG_NAMES = [
@@ -87,8 +87,15 @@ export class SendHeader {
     this.bornTimestamp = this.#long(BORN_TIMESTAMP);
     this.flag = this.#int(FLAG);
     this.reconsumeTimes = this.#has(RECONSUME_TIMES) ? this.#int(RECONSUME_TIMES) : 0;
+    if (v2) this.#checkUnused();
     this.batch = this.#isTrue(BATCH);
     this.#readProperties();
+  }
+
+  /** RocketMQ: of the short names all numbers are read at once, those that nobody asks for as well. */
+  #checkUnused(): void {
+    if (this.#has(DEFAULT_TOPIC_QUEUE_NUMS)) this.#int(DEFAULT_TOPIC_QUEUE_NUMS);
+    if (this.#has(MAX_RECONSUME_TIMES)) this.#int(MAX_RECONSUME_TIMES);
   }
 
   get producerGroup(): string {
@@ -153,9 +160,7 @@ export class SendHeader {
   #int(slot: number): number {
     const value = this.#long(slot);
     if (value !== (value | 0)) {
-      throw new GantryError('HEADER', `the header field ${this.#names[slot]} is no 32-bit number: ${value}`, {
-        responseCode: 1,
-      });
+      throw new GantryError('HEADER', notANumberText(this.#names[slot]!, String(value)), { responseCode: 1 });
     }
     return value;
   }
@@ -206,7 +211,7 @@ export class SendHeader {
   }
 
   #missing(slot: number): GantryError {
-    return new GantryError('HEADER', `the header field ${this.#names[slot]} is missing`, { responseCode: 1 });
+    return new GantryError('HEADER', missingText(this.#names[slot]!), { responseCode: 1 });
   }
 }
 

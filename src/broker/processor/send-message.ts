@@ -23,10 +23,12 @@ import {
   type HeldInput,
   type Request,
   RequestCode,
+  type RequestHandler,
   ResponseCode,
 } from '../../remoting/index.ts';
 import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { parseDelayLevel } from '../internal-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { BatchAnswer } from './batch-answer.ts';
@@ -70,6 +72,7 @@ export class SendMessageProcessor {
   readonly #slow: SlowSends;
   readonly #uniqueIds: UniqueIds;
   readonly #held: HeldInput;
+  readonly #once: SendDeduplication | undefined;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -98,14 +101,20 @@ export class SendMessageProcessor {
   readonly #turnWaiting = new Map<Channel, SendAcks>();
   #turnEnd = 0;
 
-  /** `held`: what the server says of requests that waited for the store; without it none did. */
-  constructor(context: BrokerContext, uniqueIds: UniqueIds, held: HeldInput = { heldMs: 0, heldConnections: 0 }) {
+  /** `held`: what the server says of requests that waited for the store; without it none did. `once`: knows what was sent before. */
+  constructor(
+    context: BrokerContext,
+    uniqueIds: UniqueIds,
+    held: HeldInput = { heldMs: 0, heldConnections: 0 },
+    once?: SendDeduplication,
+  ) {
     this.#context = context;
+    this.#once = once;
     this.#held = held;
     this.#uniqueIds = uniqueIds;
     this.#topics = new SendTopics(context);
-    this.#slow = new SlowSends(context, uniqueIds);
-    this.#longBatches = new LongBatchSends(context, this.#topics);
+    this.#slow = new SlowSends(context, uniqueIds, once);
+    this.#longBatches = new LongBatchSends(context, this.#topics, once);
     const { config } = context;
     this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
     this.#tracePair = Buffer.from(`${PropertyName.TRACE_ON}\u0001${config.traceOn}`);
@@ -118,9 +127,18 @@ export class SendMessageProcessor {
   }
 
   register(registry: HandlerRegistry): void {
-    registry.register(RequestCode.SEND_MESSAGE, (request) => this.#handle(request, false));
-    registry.register(RequestCode.SEND_MESSAGE_V2, (request) => this.#handle(request, true));
-    registry.register(RequestCode.SEND_BATCH_MESSAGE, (request) => this.#handle(request, true));
+    const once = this.#once;
+    const handle = (v2: boolean): RequestHandler =>
+      once === undefined
+        ? (request) => this.#handle(request, v2)
+        : (request) => {
+            this.#result.status = PutMessageStatus.UNKNOWN_ERROR;
+            this.#handle(request, v2);
+            once.ended(this.#result, this.#put.queueId);
+          };
+    registry.register(RequestCode.SEND_MESSAGE, handle(false));
+    registry.register(RequestCode.SEND_MESSAGE_V2, handle(true));
+    registry.register(RequestCode.SEND_BATCH_MESSAGE, handle(true));
   }
 
   #handle(request: Request, v2: boolean): void {
@@ -144,6 +162,7 @@ export class SendMessageProcessor {
     }
     const table = this.#table;
     table.read(header.properties, header.propertiesStart, header.propertiesEnd);
+    if (this.#once?.begin(request, header, topic, table) === true) return;
     const sysFlag = topic.isMultiTag ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
     if (header.batch) {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
@@ -323,7 +342,7 @@ export class SendMessageProcessor {
     put.flag = header.flag;
     put.batch = true;
     put.waitStoreMsgOK = this.#waits();
-    this.#longBatches.send(request, put, topic, this.#table.get(this.#uniqKey));
+    this.#longBatches.send(request, put, topic, this.#table.get(this.#uniqKey), this.#once?.takeBatch());
   }
 
   /** Sets what single sends and batches share. */

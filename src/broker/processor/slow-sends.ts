@@ -14,6 +14,7 @@ import {
 import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
 import { recallHandleOf } from '../timer/recall-handle.ts';
 import { applyTimer } from '../timer/timer-put.ts';
@@ -28,9 +29,11 @@ import type { SendTopic } from './send-topics.ts';
 export class SlowSends {
   readonly #context: BrokerContext;
   readonly #uniqueIds: UniqueIds;
+  readonly #once: SendDeduplication | undefined;
 
-  constructor(context: BrokerContext, uniqueIds: UniqueIds) {
+  constructor(context: BrokerContext, uniqueIds: UniqueIds, once: SendDeduplication | undefined) {
     this.#context = context;
+    this.#once = once;
     this.#uniqueIds = uniqueIds;
   }
 
@@ -94,7 +97,7 @@ export class SlowSends {
     const { store, storeHost, traffic } = this.#context;
     const responder = request.defer();
     const puts = traffic.puts.of(message.topic);
-    putInternal(store, message, storeHost, (status, result, reason) => {
+    const put = putInternal(store, message, storeHost, (status, result, reason) => {
       if (ackCode(status).stored) {
         puts.messages += Math.max(1, result.messageCount);
         puts.bytes += result.wroteBytes;
@@ -109,6 +112,7 @@ export class SlowSends {
         ...more,
       }));
     });
+    this.#once?.keep(put, queueId);
   }
 
   /** What this broker does not do with a message, and says so rather than storing it as something else. */

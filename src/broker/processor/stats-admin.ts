@@ -180,6 +180,7 @@ export function statsInfo(context: BrokerContext): Record<string, string> {
     putMessageEntireTimeMax: String(stats.putLongestMs),
     putMessageTimesTotal: String(stats.putMessages),
     putMessageFailedTimes: String(stats.putFailed),
+    ...(context.config.gantrySendDeduplicationEnable ? { gantrySendDuplicates: String(stats.putDuplicates) } : {}),
     putMessageSizeTotal: String(stats.putBytes),
     putMessageAverageSize: asDouble(average),
     putTps: stats.rates('put'),

@@ -2,7 +2,7 @@
 
 import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { bodyObject, objects } from '../client/heartbeat-data.ts';
+import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
 import { readText } from '../json-fields.ts';
 import {
   groupFields,
@@ -25,7 +25,7 @@ export function registerSubscriptionAdmin(registry: HandlerRegistry, context: Br
     update(context, request, [readGroupConfig(json, readText(json, 'groupName') ?? '')!]);
   });
   registry.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, (request) => {
-    const list = objects(bodyObject(request.bodyCopy()), 'groupConfigList');
+    const list = objectsOf(bodyObject(request.bodyCopy()), 'groupConfigList');
     update(
       context,
       request,

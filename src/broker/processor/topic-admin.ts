@@ -3,7 +3,7 @@
 import { GantryError } from '../../common/index.ts';
 import { parseJson, type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { bodyObject, objects } from '../client/heartbeat-data.ts';
+import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
 import { DataVersion } from '../data-version.ts';
 import { readText } from '../json-fields.ts';
 import { parseAttributes } from '../topic/attributes.ts';
@@ -82,7 +82,7 @@ function updateTopic(context: BrokerContext, request: Request): void {
 
 function updateTopicList(context: BrokerContext, request: Request): void {
   const wishes: Array<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }> = [];
-  for (const json of objects(bodyObject(request.bodyCopy()), 'topicConfigList')) {
+  for (const json of objectsOf(bodyObject(request.bodyCopy()), 'topicConfigList')) {
     const topic = readTopicConfig(json, readText(json, 'topicName') ?? '')!;
     const fault = topicFault(context, topic.topicName) ?? mixedFault(context, topic.attributes) ?? queuesFault(topic);
     if (fault !== undefined) {

@@ -560,6 +560,31 @@ export const BROKER_SETTINGS: SettingTable = {
       { live: true },
     ),
 
+    // Sends that come twice.
+    honoured(
+      'gantrySendDeduplicationEnable',
+      'bool',
+      false,
+      '',
+      'Answer a message that was sent to the same topic before, by its unique id or keys, with the place of the first one instead of storing it again. Files are the same with and without it; a start reads the log of the last gantrySendDeduplicationWindowMs.',
+    ),
+    honoured(
+      'gantrySendDeduplicationKey',
+      ['UNIQ_KEY', 'KEYS'],
+      'UNIQ_KEY',
+      '',
+      'What tells that two messages are one: the id that the client gives each, the same whenever it tries again, or the keys that the application sets.',
+    ),
+    honoured('gantrySendDeduplicationWindowMs', 'long', 600_000, 'ms', 'How long a message is remembered.', { min: 1 }),
+    honoured(
+      'gantrySendDeduplicationMaxBytes',
+      'long',
+      67_108_864,
+      'bytes',
+      'Memory for what is remembered; the oldest are forgotten first. A message takes some 85 bytes.',
+      { min: 1_048_576 },
+    ),
+
     // Cold data.
     honoured(
       'cgColdReadThreshold',

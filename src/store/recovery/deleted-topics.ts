@@ -50,6 +50,11 @@ export class DeletedTopics {
     return new DeletedTopics(fs, root, new Map());
   }
 
+  /** Whether no topic was ever deleted. */
+  get isEmpty(): boolean {
+    return this.#ends.size === 0;
+  }
+
   /** Physical offset below which records of `topic` are of an earlier life; 0 if it was never deleted. */
   endOf(topic: string): number {
     return this.#ends.get(topic) ?? 0;

@@ -392,7 +392,7 @@ function recordBeginsAt(file: SegmentFile, offset: number): boolean {
 }
 
 /** RocketMQ: without logicsPhysicalOffset, the newest file whose first record is not younger than logicsMsgTimestamp. */
-function startByTime(files: readonly SegmentFile[], time: number): number {
+export function startByTime(files: readonly SegmentFile[], time: number): number {
   const head = new Uint8Array(80);
   const view = new DataView(head.buffer);
   for (let i = files.length - 1; i > 0; i--) {
