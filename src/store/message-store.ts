@@ -17,6 +17,7 @@ import {
   SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem, SyncLane } from '../io/index.ts';
+import type { RecordView } from '../message/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
 import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
@@ -448,6 +449,14 @@ export class MessageStore {
   /** The whole record that starts at a physical offset; undefined if none does. */
   recordAt(offset: number): Promise<Uint8Array | undefined> {
     return this.#reader.recordAt(offset);
+  }
+
+  /**
+   * The record that starts at a physical offset, where it lies in the log's memory: `out` says which of the bytes it is. They are the log's
+   * own, not to be changed and not to be kept beyond the call. undefined: it is not there, and `recordAt` may have it.
+   */
+  recordInMemory(offset: number, out: RecordView): Uint8Array | undefined {
+    return this.#reader.recordInMemory(offset, out);
   }
 
   /** RocketMQ: queryMessage. `indexType` K, U or T. The real key is compared (RocketMQ compares its hash only). */

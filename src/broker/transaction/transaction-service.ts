@@ -171,9 +171,8 @@ export class TransactionService implements RetentionFloor {
     }
   }
 
-  /** Takes in that a transaction is over, known by the half message `half`; its newest copy is. */
-  ended(half: StoredMessage): void {
-    const { queueId, queueOffset } = half;
+  /** Takes in that a transaction is over, known by the half message at a queue offset; its newest copy is. */
+  ended(queueId: number, queueOffset: number): void {
     const queue = this.queue(queueId);
     const newest = queue.newest(queueOffset);
     queue.end(newest);
