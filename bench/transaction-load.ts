@@ -48,6 +48,8 @@ interface Header {
 }
 
 class Run {
+  /** What the unique keys of this run begin with: another run's open transactions may be asked about, too. */
+  readonly prefix = `AC1100010002${String(Date.now()).slice(-8)}`;
   readonly latency = new Histogram(LATENCY_STEPS);
   readonly errors: Record<string, number> = {};
   /** Unique keys of the open ones, and of those that were asked about. */
@@ -120,7 +122,7 @@ class Producer {
     const { count, queues } = this.#options;
     if (run.stopping || (count > 0 && run.sequence >= count)) return;
     const sequence = run.sequence++;
-    const key = `AC1100010002${String(sequence).padStart(20, '0')}`;
+    const key = `${run.prefix}${String(sequence).padStart(12, '0')}`;
     this.#keys[slot] = key;
     this.#sentAt[slot] = performance.now();
     this.#ending[slot] = false;
@@ -208,7 +210,7 @@ class Producer {
     }
     const every = this.#options.unknownEvery;
     const key = this.#keys[slot]!;
-    if (every > 0 && Number(key.slice(12)) % every === 0) {
+    if (every > 0 && Number(key.slice(run.prefix.length)) % every === 0) {
       run.unknown++;
       run.open.add(key);
       this.#next(slot, true);
@@ -233,9 +235,11 @@ class Producer {
   #answerCheck(fields: Record<string, string>): void {
     const run = this.#run;
     const key = fields['transactionId']!;
-    run.checks++;
-    run.asked.add(key);
-    if (!run.open.has(key)) run.checksOfCommitted++;
+    if (key.startsWith(run.prefix)) {
+      run.checks++;
+      run.asked.add(key);
+      if (!run.open.has(key)) run.checksOfCommitted++;
+    }
     this.#commit(0, ONEWAY, key, fields['commitLogOffset']!, fields['tranStateTableOffset']!, true);
   }
 }

@@ -22,7 +22,7 @@ const RETRY_MS = 1000;
 /** Ends of one half queue that no record tells of yet. */
 interface Gathered {
   readonly queueId: number;
-  readonly offsets: string[];
+  readonly offsets: number[];
   bytes: number;
   lastWriteMs: number;
 }
@@ -75,9 +75,8 @@ export class OpBatches {
       gathered = { queueId, offsets: [], bytes: 0, lastWriteMs: clock.now() };
       this.#queues.set(queueId, gathered);
     }
-    const text = `${offset}${SEPARATOR}`;
-    gathered.offsets.push(text);
-    gathered.bytes += text.length;
+    gathered.offsets.push(offset);
+    gathered.bytes += digitsOf(offset) + SEPARATOR.length;
     if (gathered.bytes >= config.transactionOpMsgMaxSize && !this.#complained) this.#write(gathered);
     else this.#wakeIn(gathered.lastWriteMs + config.transactionOpBatchInterval - clock.now());
   }
@@ -113,7 +112,7 @@ export class OpBatches {
     let body = '';
     let count = 0;
     while (count < gathered.offsets.length && body.length < config.transactionOpMsgMaxSize) {
-      body += gathered.offsets[count++]!;
+      body += `${gathered.offsets[count++]}${SEPARATOR}`;
     }
     const request = toPutRequest(
       {
@@ -151,6 +150,12 @@ export class OpBatches {
     gathered.lastWriteMs = clock.now();
     return true;
   }
+}
+
+function digitsOf(value: number): number {
+  let digits = 1;
+  for (let limit = 10; value >= limit; limit *= 10) digits++;
+  return digits;
 }
 
 /** The half offsets that the body of such a record names; what is no number is left out, and undefined says that nothing was one. */

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SeededRandom } from '../../common/index.ts';
+import { EndedOffsets } from './ended-offsets.ts';
+
+test('ended offsets are what a Map of them would be', () => {
+  const random = new SeededRandom(7);
+  const map = new Map<number, boolean>();
+  const ended = new EndedOffsets();
+  // Far beyond 32 bits, over some blocks.
+  const base = 2 ** 40 - 20_000;
+  for (let i = 0; i < 60_000; i++) {
+    const offset = base + random.int(40_000);
+    const here = random.int(2) === 1;
+    if (random.int(3) === 0) assert.equal(ended.delete(offset), map.delete(offset));
+    else {
+      ended.set(offset, here);
+      map.set(offset, here);
+    }
+    assert.equal(ended.size, map.size);
+    const other = base + random.int(40_000);
+    assert.equal(ended.has(other), map.has(other));
+    assert.equal(ended.endedHere(other), map.get(other) === true);
+  }
+  assert.deepEqual(
+    [...ended.keys()].sort((a, b) => a - b),
+    [...map.keys()].sort((a, b) => a - b),
+  );
+  for (const offset of ended.keys()) ended.delete(offset);
+  assert.deepEqual([ended.size, [...ended.keys()]], [0, []]);
+});
