@@ -1,7 +1,7 @@
 // END_TRANSACTION (37), mostly one-way: a producer says what became of a half message. RocketMQ: EndTransactionProcessor.
 //
-//   half message in the log's memory ─► its bytes, but for two properties, are put once more ─► answer parked     (fast: this file)
-//        └─ on disk, refused, an own immunity time, a delay, ended before ─► the message as an object            (slow-ends.ts)
+//   half message in the log's memory ─► its bytes, but for two properties, are put once more ─► answer parked    (fast: this file)
+//        └─ on disk, refused, asked about before, with an own immunity time, ... ─► the message as an object     (slow-ends.ts)
 //
 // No object is made per message on the fast way: properties, request and result are this processor's own, filled anew.
 
@@ -28,6 +28,7 @@ import { type End, SlowEnds } from './slow-ends.ts';
 /** With one of these a half message takes the slow way. */
 const SLOW = [
   PropertyName.CHECK_IMMUNITY_TIME,
+  PropertyName.TRANSACTION_CHECK_TIMES,
   PropertyName.DELAY,
   PropertyName.CRC32,
   PropertyName.INNER_NUM,

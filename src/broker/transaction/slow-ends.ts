@@ -1,7 +1,7 @@
 // Ends of transactions off the fast way: the half message is read from where it lies and becomes an object, and whatever is not in order with
 // it is told. RocketMQ: EndTransactionProcessor.
 
-import { PropertyName, type StoredMessage } from '../../message/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage, SysFlag } from '../../message/index.ts';
 import { type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
@@ -12,6 +12,10 @@ import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { isStored, refusalOf } from './end-outcome.ts';
 import { committed, type HalfOrigin, immunityOf, nameOf, originOf } from './half-message.ts';
 
+/** Transactions that ended here, of those that an earlier life of this broker began. */
+const MOST_KNOWN = 20_000;
+/** Records that are looked at for a message that may have been stored already. */
+const MOST_CANDIDATES = 32;
 const NOT_FOUND = 'Find prepared transaction message failed';
 
 /** What a request says, read before anything is waited for. */
@@ -26,6 +30,8 @@ export interface End {
 
 export class SlowEnds {
   readonly #context: BrokerContext;
+  /** What is not in the index yet, by `identityOf`. */
+  readonly #known = new Set<string>();
 
   constructor(context: BrokerContext) {
     this.#context = context;
@@ -46,9 +52,50 @@ export class SlowEnds {
     answerLater(request, async (responder) => {
       const half = await lookUp(this.#context, end.commitLogOffset);
       const refusal = this.#refusalOf(half, end);
-      if (refusal !== undefined) this.#refuse(responder, refusal.code, refusal.remark, end);
-      else this.#settle(responder, half!, end);
+      if (refusal !== undefined) {
+        this.#refuse(responder, refusal.code, refusal.remark, end);
+        return;
+      }
+      const doubtful = end.commit && this.#isDoubtful(half!);
+      const isInIndex = doubtful && (await this.#isInIndex(half!));
+      this.#settle(responder, half!, end, doubtful, isInIndex);
     });
+  }
+
+  /** Whether the message may have been stored without that being remembered: before this start, or for an elder of this copy. */
+  #isDoubtful(half: StoredMessage): boolean {
+    const { recovery } = this.#context.store;
+    return half.physicalOffset < recovery.end || half.properties.has(PropertyName.TRANSACTION_CHECK_TIMES);
+  }
+
+  /** Whether the index knows of a message that a commit of this transaction has stored. */
+  async #isInIndex(half: StoredMessage): Promise<boolean> {
+    const { store } = this.#context;
+    const topic = half.properties.get(PropertyName.REAL_TOPIC);
+    if (topic === undefined) return false;
+    const { records } = await store.queryMessage(
+      topic,
+      half.messageId,
+      MOST_CANDIDATES,
+      0,
+      Number.MAX_SAFE_INTEGER,
+      'U',
+    );
+    const identity = identityOf(half);
+    return records.some((record) => {
+      const [message] = decodeMessages(record);
+      return message !== undefined && isCommitted(message) && identityOf(message) === identity;
+    });
+  }
+
+  #know(half: StoredMessage): void {
+    if (this.#known.size >= MOST_KNOWN) {
+      for (const oldest of this.#known) {
+        this.#known.delete(oldest);
+        break;
+      }
+    }
+    this.#known.add(identityOf(half));
   }
 
   #refusalOf(half: StoredMessage | undefined, end: End): { code: number; remark: string | null } | undefined {
@@ -65,10 +112,16 @@ export class SlowEnds {
     return fault === undefined ? undefined : { code: ResponseCode.SYSTEM_ERROR, remark: fault };
   }
 
-  #settle(responder: Responder, half: StoredMessage, end: End): void {
+  #settle(responder: Responder, half: StoredMessage, end: End, doubtful: boolean, isInIndex: boolean): void {
     const { transactions } = this.#context;
     // RocketMQ: stores a committed message once for each end that comes: the producer's own, late, and its answer to a check.
     if (transactions.queue(half.queueId).hasEnded(half.queueOffset)) {
+      responder.respond(ResponseCode.SUCCESS);
+      return;
+    }
+    if (isInIndex || (doubtful && this.#known.has(identityOf(half)))) {
+      // So that nobody is asked about this copy either.
+      if (transactions.ops.hasRoom(half.queueId)) transactions.ended(half.queueId, half.queueOffset);
       responder.respond(ResponseCode.SUCCESS);
       return;
     }
@@ -82,7 +135,7 @@ export class SlowEnds {
       return;
     }
     if (end.commit) {
-      this.#commit(responder, half, origin, end);
+      if (this.#commit(responder, half, origin, end) && doubtful) this.#know(half);
       return;
     }
     transactions.ended(half.queueId, half.queueOffset);
@@ -90,7 +143,8 @@ export class SlowEnds {
     responder.respond(ResponseCode.SUCCESS);
   }
 
-  #commit(responder: Responder, half: StoredMessage, origin: HalfOrigin, end: End): void {
+  /** False if it was refused. */
+  #commit(responder: Responder, half: StoredMessage, origin: HalfOrigin, end: End): boolean {
     const { transactions, store, storeHost, schedule, stats, traffic, logger } = this.#context;
     const result = new PutResult();
     store.put(toPutRequest(committed(half, origin, schedule.maxDelayLevel), storeHost), result);
@@ -101,7 +155,7 @@ export class SlowEnds {
     };
     if (result.status !== PutMessageStatus.PUT_OK) {
       refuseWith(result.status, result.reason);
-      return;
+      return false;
     }
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
@@ -112,11 +166,12 @@ export class SlowEnds {
     // The record of its end comes behind it in the log: where one is lost, so is the other, and the half message is open again.
     transactions.ended(half.queueId, half.queueOffset);
     transactions.metrics.add(origin.topic, -1);
-    if (end.oneway) return;
+    if (end.oneway) return true;
     store.whenDurable(result.wroteOffset + result.wroteBytes, false, (status, reason) => {
       if (isStored(status)) responder.respond(ResponseCode.SUCCESS);
       else refuseWith(status, reason);
     });
+    return true;
   }
 
   /** Most ends are one-way, so a refusal is told here, too. */
@@ -128,6 +183,15 @@ export class SlowEnds {
     );
     responder.respond(code, remark);
   }
+}
+
+/** What all copies of a half message and the message that its commit stores have in common. */
+function identityOf(message: StoredMessage): string {
+  return `${message.messageId} ${message.bornTimestamp} ${message.bornHost} ${message.bodyCrc}`;
+}
+
+function isCommitted({ sysFlag }: StoredMessage): boolean {
+  return (sysFlag & SysFlag.TRANSACTION_MASK) === SysFlag.TRANSACTION_COMMIT;
 }
 
 /** RocketMQ: checkPrepareMessage. */

@@ -69,6 +69,7 @@ export class World {
       send.endTurn();
       ends.endTurn();
     };
+    context.topics.load();
     context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
     context.offsets.load();
     context.transactions.metrics.load();
@@ -100,6 +101,10 @@ export class World {
   }
 
   async settle(work: Promise<unknown>): Promise<void> {
+    await this.settled(work);
+  }
+
+  async settled<T>(work: Promise<T>): Promise<T> {
     let done = false;
     void work.finally(() => {
       done = true;
@@ -108,7 +113,7 @@ export class World {
       await setImmediate();
       this.clock.advance(10);
     }
-    await work;
+    return await work;
   }
 
   /** Lets time pass, with the loop turns that what falls due needs. */
