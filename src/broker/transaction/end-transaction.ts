@@ -18,7 +18,7 @@ import {
 import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import type { HandlerRegistry } from '../processor/registry.ts';
+import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
 import { SendAckPool, type SendAcks } from '../processor/send-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { TrafficCount } from '../traffic-stats.ts';
@@ -138,7 +138,7 @@ export class EndTransactionProcessor {
     if (commit) return this.#commit(request, bytes, origin, queueId);
     transactions.ended(halfQueueId, queueOffset);
     transactions.metrics.add(origin.name, -1);
-    request.respond(ResponseCode.SUCCESS);
+    request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
     return true;
   }
 

@@ -6,7 +6,7 @@ import { type Request, type Responder, ResponseCode } from '../../remoting/index
 import { PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { toPutRequest } from '../internal-put.ts';
-import { answerLater } from '../processor/registry.ts';
+import { answerLater, NO_REMARK_SET } from '../processor/registry.ts';
 import { lookUp } from '../processor/send-back.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { isStored, refusalOf } from './end-outcome.ts';
@@ -98,7 +98,7 @@ export class SlowEnds {
     this.#known.add(identityOf(half));
   }
 
-  #refusalOf(half: StoredMessage | undefined, end: End): { code: number; remark: string | null } | undefined {
+  #refusalOf(half: StoredMessage | undefined, end: End): { code: number; remark: string } | undefined {
     const { config, clock } = this.#context;
     if (half === undefined || half.topic !== TRANS_HALF_TOPIC) {
       return { code: ResponseCode.SYSTEM_ERROR, remark: NOT_FOUND };
@@ -106,7 +106,7 @@ export class SlowEnds {
     const { transactionTimeOut } = config;
     const immunity = end.fromCheck ? undefined : immunityOf(half, transactionTimeOut);
     if (immunity !== undefined && clock.now() - half.bornTimestamp > Math.max(immunity, transactionTimeOut)) {
-      return { code: ResponseCode.ILLEGAL_OPERATION, remark: null };
+      return { code: ResponseCode.ILLEGAL_OPERATION, remark: NO_REMARK_SET };
     }
     const fault = faultOf(half, end);
     return fault === undefined ? undefined : { code: ResponseCode.SYSTEM_ERROR, remark: fault };
@@ -116,7 +116,7 @@ export class SlowEnds {
     const { transactions } = this.#context;
     // RocketMQ: stores a committed message once for each end that comes: the producer's own, late, and its answer to a check.
     if (transactions.queue(half.queueId).hasEnded(half.queueOffset)) {
-      responder.respond(ResponseCode.SUCCESS);
+      responder.respond(ResponseCode.SUCCESS, end.commit ? null : NO_REMARK_SET);
       return;
     }
     if (isInIndex || (doubtful && this.#known.has(identityOf(half)))) {
@@ -140,7 +140,7 @@ export class SlowEnds {
     }
     transactions.ended(half.queueId, half.queueOffset);
     transactions.metrics.add(origin.topic, -1);
-    responder.respond(ResponseCode.SUCCESS);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
   }
 
   /** False if it was refused. */
@@ -175,12 +175,11 @@ export class SlowEnds {
   }
 
   /** Most ends are one-way, so a refusal is told here, too. */
-  #refuse(responder: Responder, code: number, remark: string | null, end: End): void {
+  #refuse(responder: Responder, code: number, remark: string, end: End): void {
     const what = end.commit ? 'commit' : 'rollback';
     const who = `group ${end.group}, ${responder.channel.remoteAddress}`;
-    this.#context.logger.warn(
-      `${what} of the half message at ${end.commitLogOffset} is refused: ${remark ?? 'its time is over'} (${who})`,
-    );
+    const why = code === ResponseCode.ILLEGAL_OPERATION ? 'its time is over' : remark;
+    this.#context.logger.warn(`${what} of the half message at ${end.commitLogOffset} is refused: ${why} (${who})`);
     responder.respond(code, remark);
   }
 }

@@ -165,6 +165,11 @@ export class World {
     return { offset: decodeOffsetMessageId(ext['msgId']!).offset, queueOffset: Number(ext['queueOffset']) };
   }
 
+  /** An end with just these fields. */
+  endWith(fields: Record<string, string>): Promise<Answer> {
+    return this.ask(RequestCode.END_TRANSACTION, fields);
+  }
+
   end(half: Half, outcome: number, fields: Record<string, string | number | boolean> = {}): Promise<Answer> {
     return this.ask(RequestCode.END_TRANSACTION, {
       producerGroup: 'PG',
