@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SeededRandom, viewOf } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
-import { createOffsetMessageId } from '../../message/index.ts';
+import {
+  createOffsetMessageId,
+  propertiesTextInJavaOrder,
+  RecordView,
+  readRecord,
+  Verify,
+} from '../../message/index.ts';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
 import { TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
+import { makeHalf } from './half-message.ts';
 import { COMMIT, type Half, ROLLBACK, ROUNDS, UNKNOWN, World } from './transaction.test.support.ts';
 
 const METRICS = '/store/config/transactionMetrics';
@@ -46,6 +54,54 @@ test('a half message waits aside with its origin, and a commit stores what Rocke
   assert.equal(message!.storeTimestamp, half!.storeTimestamp + 100);
   assert.equal(Buffer.from(message!.body).toString(), 'body of u1');
   assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
+});
+
+test('the bytes of the fast way are those of the slow way, whatever the properties', async () => {
+  const w = await new World().start();
+  const random = new SeededRandom(5);
+  const { context } = w.broker;
+  const propertiesAt = async (offset: number): Promise<string> => {
+    const record = (await context.store.recordAt(offset))!;
+    const view = new RecordView();
+    readRecord(record, viewOf(record), 0, record.length, Verify.BODY_CRC, view);
+    return Buffer.from(record.subarray(view.propertiesStart, view.propertiesEnd)).toString();
+  };
+  const names = [
+    'KEYS',
+    'REAL_TOPIC',
+    'REAL_QID',
+    '__transactionId__',
+    'MSG_REGION',
+    'CLUSTER',
+    'TRANSACTION_CHECK',
+    'Aa',
+    'BB',
+  ];
+  for (let i = 0; i < 200; i++) {
+    const sent = new Map<string, string>();
+    for (const name of names) if (random.int(3) === 0) sent.set(name, `v${random.int(100)}`);
+    const many = i % 20 === 0 ? 40 + random.int(70) : random.int(8);
+    for (let k = 0; k < many; k++) sent.set(`${random.int(2) === 0 ? 'p' : 'Größe'}${random.int(1000)}`, `é${k}`);
+    const half = await w.half(`u${i}`, Object.fromEntries(sent));
+    const message = messageWith({ topic: 'T', queueId: 1, properties: new Map() });
+    message.properties = new Map([
+      ['UNIQ_KEY', `u${i}`],
+      ['TRAN_MSG', 'true'],
+      ['PGROUP', 'PG'],
+      ['WAIT', 'true'],
+      ['TAGS', 'A'],
+      ...sent,
+    ]);
+    const { properties } = message;
+    properties.set('MSG_REGION', 'DefaultRegion').set('TRACE_ON', 'true').set('CLUSTER', 'DefaultCluster');
+    makeHalf(message);
+    assert.equal(await propertiesAt(half.offset), propertiesTextInJavaOrder(properties));
+    const at = context.store.watermarks.wrote;
+    await w.end(half, COMMIT);
+    properties.delete('REAL_TOPIC');
+    properties.delete('REAL_QID');
+    assert.equal(await propertiesAt(at), propertiesTextInJavaOrder(properties));
+  }
 });
 
 test('an end that does not fit its half message is refused in RocketMQ words', async () => {
