@@ -2,6 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '../../common/index.ts';
 import { EndedOffsets } from './ended-offsets.ts';
+import { offsetsIn } from './op-batches.ts';
+
+test('the offsets in a record of ends; what is no number is left out', () => {
+  const of = (text: string): number[] | undefined => offsetsIn(Buffer.from(text));
+  assert.deepEqual(of('12,0,999999999999999,'), [12, 0, 999_999_999_999_999]);
+  assert.deepEqual(of('7'), [7]);
+  assert.deepEqual(of(',x1,1x,-3,5,1234567890123456,ü,0008'), [5, 8]);
+  for (const text of ['', ',', 'x', ' 1,', '1.5']) assert.equal(of(text), undefined);
+});
 
 test('ended offsets are what a Map of them would be', () => {
   const random = new SeededRandom(7);

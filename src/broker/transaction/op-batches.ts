@@ -158,11 +158,27 @@ function digitsOf(value: number): number {
   return digits;
 }
 
+const COMMA = 0x2c;
+const ZERO = 0x30;
+const MOST_DIGITS = 15;
+
 /** The half offsets that the body of such a record names; what is no number is left out, and undefined says that nothing was one. */
 export function offsetsIn(body: Uint8Array): number[] | undefined {
   const offsets: number[] = [];
-  for (const text of Buffer.from(body).toString('latin1').split(SEPARATOR)) {
-    if (/^\d{1,15}$/.test(text)) offsets.push(Number(text));
+  let value = 0;
+  let digits = 0;
+  for (let at = 0; at <= body.length; at++) {
+    const byte = at === body.length ? COMMA : body[at]!;
+    const digit = byte - ZERO;
+    if (byte === COMMA) {
+      if (digits > 0 && digits <= MOST_DIGITS) offsets.push(value);
+      value = 0;
+      digits = 0;
+    } else if (digit < 0 || digit > 9) digits = MOST_DIGITS + 1;
+    else {
+      value = value * 10 + digit;
+      digits++;
+    }
   }
   return offsets.length === 0 ? undefined : offsets;
 }
