@@ -107,7 +107,6 @@ export class EndTransactionProcessor {
       commitLogOffset,
       commit,
       fromCheck: this.#isFromCheck(request),
-      oneway: request.oneway,
     };
     this.#slow.end(request, end);
   }
@@ -136,8 +135,7 @@ export class EndTransactionProcessor {
     const halfQueueId = record.queueId;
     if (transactions.queue(halfQueueId).hasEnded(queueOffset) || !transactions.ops.hasRoom(halfQueueId)) return false;
     if (commit) return this.#commit(request, bytes, origin, queueId);
-    transactions.ended(halfQueueId, queueOffset);
-    transactions.metrics.add(origin.name, -1);
+    transactions.ended(halfQueueId, queueOffset, origin.name);
     request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
     return true;
   }
@@ -236,11 +234,9 @@ export class EndTransactionProcessor {
     puts.messages++;
     puts.bytes += result.wroteBytes;
     puts.requests++;
-    // The record of its end comes behind it in the log: where one is lost, so is the other, and the half message is open again.
-    transactions.ended(record.queueId, record.queueOffset);
-    transactions.metrics.add(origin.name, -1);
-    if (request.oneway) return true;
     this.#turnEnd = result.wroteOffset + result.wroteBytes;
+    transactions.pending.add(record.queueId, record.queueOffset, origin.name, this.#turnEnd);
+    if (request.oneway) return true;
     request.takeOver();
     this.#writerOf(request.channel).response(ResponseCode.SUCCESS, request.opaque, null);
     return true;
@@ -262,6 +258,7 @@ export class EndTransactionProcessor {
 
   /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
   endTurn(): void {
+    this.#context.transactions.pending.endTurn();
     if (this.#turnAcks.size === 0) return;
     this.#acks = undefined;
     for (const acks of this.#turnAcks.values()) this.#context.store.park(this.#turnEnd, false, acks);

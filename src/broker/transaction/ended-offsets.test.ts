@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '../../common/index.ts';
 import { EndedOffsets } from './ended-offsets.ts';
+import { HalfQueue } from './half-queue.ts';
 import { offsetsIn } from './op-batches.ts';
 
 test('the offsets in a record of ends; what is no number is left out', () => {
@@ -37,4 +38,21 @@ test('ended offsets are what a Map of them would be', () => {
   );
   for (const offset of ended.keys()) ended.delete(offset);
   assert.deepEqual([ended.size, [...ended.keys()]], [0, []]);
+});
+
+test('an end that is taken back behind the scan is looked at again, and the position goes back to it', () => {
+  const queue = new HalfQueue(0, 0, 0);
+  for (const offset of [0, 1, 2, 3]) queue.end(offset);
+  for (const offset of [0, 1, 2, 3]) assert.ok(queue.take(offset));
+  queue.scanned = 4;
+  queue.kept.set(4, { offset: 4, dueMs: 1, endMs: 2, group: 'G' });
+  queue.scanned = 5;
+  assert.equal(queue.position, 4);
+  queue.reopen(2);
+  queue.reopen(1);
+  assert.deepEqual([queue.position, [...queue.kept.keys()]], [1, [1, 2, 4]]);
+  assert.ok(queue.isOpen(2) && !queue.isOpen(3) && !queue.hasEnded(2));
+  queue.end(6);
+  queue.reopen(6);
+  assert.ok(queue.isOpen(6) && !queue.kept.has(6));
 });

@@ -91,6 +91,16 @@ export class HalfQueue {
     this.ended.set(offset, true);
   }
 
+  /** Takes back that a half message, by its newest copy, has ended here; it is looked at in the next round. */
+  reopen(offset: number): void {
+    this.ended.delete(offset);
+    if (offset >= this.scanned) return;
+    this.kept.set(offset, { offset, dueMs: 0, endMs: 0, group: '' });
+    const inOrder = [...this.kept].sort(([a], [b]) => a - b);
+    this.kept.clear();
+    for (const [at, kept] of inOrder) this.kept.set(at, kept);
+  }
+
   /** Takes in a record of ended transactions that was read. */
   read(recordOffset: number, offsets: readonly number[]): void {
     let last = -1;

@@ -25,7 +25,6 @@ export interface End {
   readonly commitLogOffset: number;
   readonly commit: boolean;
   readonly fromCheck: boolean;
-  readonly oneway: boolean;
 }
 
 export class SlowEnds {
@@ -121,7 +120,7 @@ export class SlowEnds {
     }
     if (isInIndex || (doubtful && this.#known.has(identityOf(half)))) {
       // So that nobody is asked about this copy either.
-      if (transactions.ops.hasRoom(half.queueId)) transactions.ended(half.queueId, half.queueOffset);
+      transactions.passOver(half.queueId, half.queueOffset);
       responder.respond(ResponseCode.SUCCESS);
       return;
     }
@@ -135,16 +134,15 @@ export class SlowEnds {
       return;
     }
     if (end.commit) {
-      if (this.#commit(responder, half, origin, end) && doubtful) this.#know(half);
+      if (this.#commit(responder, half, origin) && doubtful) this.#know(half);
       return;
     }
-    transactions.ended(half.queueId, half.queueOffset);
-    transactions.metrics.add(origin.topic, -1);
+    transactions.ended(half.queueId, half.queueOffset, origin.topic);
     responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
   }
 
   /** False if it was refused. */
-  #commit(responder: Responder, half: StoredMessage, origin: HalfOrigin, end: End): boolean {
+  #commit(responder: Responder, half: StoredMessage, origin: HalfOrigin): boolean {
     const { transactions, store, storeHost, schedule, stats, traffic, logger } = this.#context;
     const result = new PutResult();
     store.put(toPutRequest(committed(half, origin, schedule.maxDelayLevel), storeHost), result);
@@ -163,13 +161,15 @@ export class SlowEnds {
     puts.messages++;
     puts.bytes += result.wroteBytes;
     puts.requests++;
-    // The record of its end comes behind it in the log: where one is lost, so is the other, and the half message is open again.
-    transactions.ended(half.queueId, half.queueOffset);
-    transactions.metrics.add(origin.topic, -1);
-    if (end.oneway) return true;
-    store.whenDurable(result.wroteOffset + result.wroteBytes, false, (status, reason) => {
-      if (isStored(status)) responder.respond(ResponseCode.SUCCESS);
-      else refuseWith(status, reason);
+    const end = result.wroteOffset + result.wroteBytes;
+    transactions.pending.addAlone(half.queueId, half.queueOffset, origin.topic, end);
+    store.whenDurable(end, false, (status, reason) => {
+      if (isStored(status)) {
+        responder.respond(ResponseCode.SUCCESS);
+        return;
+      }
+      this.#known.delete(identityOf(half));
+      refuseWith(status, reason);
     });
     return true;
   }

@@ -446,6 +446,33 @@ test('a start between a check and the two ends of its transaction delivers once,
   assert.deepEqual(w.asked, []);
 });
 
+test('a commit whose message cannot be written is open again, and is delivered when it is said once more', async () => {
+  const w = await new World({ transactionOpBatchInterval: 100 }).start();
+  const halves = [await w.half('u1'), await w.half('u2'), await w.half('u3', { CHECK_IMMUNITY_TIME_IN_SECONDS: '6' })];
+  await w.pass(100);
+  const fault = w.fs.fail({ operation: 'write', path: 'commitlog', code: 'DISK_FULL' });
+  const answers = await Promise.all(halves.map((half) => w.end(half, COMMIT)));
+  assert.equal(fault.hits, 1);
+  for (const { code, remark } of answers) {
+    assert.deepEqual([code, remark], [ResponseCode.SERVICE_NOT_AVAILABLE, 'Service not available now.']);
+  }
+  fault.clear();
+  await w.pass(20_000);
+  assert.deepEqual([await w.delivered(), await w.ops()], [[], []]);
+  assert.equal(w.broker.context.transactions.metrics.count('T'), 3);
+  // One says it again, the others are asked.
+  assert.equal((await w.end(halves[0]!, COMMIT)).code, 0);
+  await w.round();
+  assert.deepEqual(w.asked, ['u2', 'u3']);
+  for (const i of [0, 1]) assert.equal((await w.answer(i, COMMIT)).code, 0);
+  assert.deepEqual(await w.delivered(), ['u1', 'u2', 'u3']);
+  await w.pass(2000);
+  await w.round();
+  assert.deepEqual(w.asked, ['u2', 'u3']);
+  assert.equal(w.broker.context.transactions.open, false);
+  assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
+});
+
 test('a start goes on where the last one was, after a stop and after a kill', async () => {
   const w = await new World().start();
   for (let i = 0; i < 40; i++) {
