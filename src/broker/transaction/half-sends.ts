@@ -67,7 +67,7 @@ export class HalfSends {
     put.sysFlag &= ~SysFlag.TRANSACTION_MASK;
   }
 
-  /** Takes in that a half message was stored; answers the count that it belongs to. */
+  /** Takes in that a half message was appended, also should its write fail; answers the count that it belongs to. */
   stored(topic: string): TrafficCount {
     const { transactions, traffic } = this.#context;
     transactions.metrics.add(topic, 1);
