@@ -5,6 +5,7 @@ import { Histogram } from '../src/common/index.ts';
 import { Connection } from './connection.ts';
 import { cpuMicros } from './process-figures.ts';
 import { LATENCY_STEPS, type LoadFigures } from './send-load.ts';
+import { Code, encodeTemplate, fillDecimal, numberAt, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
 
 /** What is sent, and how. */
 export interface TransactionOptions {
@@ -34,20 +35,22 @@ const GROUP = 'PID_bench_tx';
 const END_TRANSACTION = 37;
 const CHECK_TRANSACTION_STATE = 39;
 const COMMIT = '8';
-const EMPTY: Buffer = Buffer.alloc(0);
-const RESPONSE = 1;
-const ONEWAY = 2;
+const HEART_BEAT = 34;
+/** The last slot that ten digits have: of requests whose answers do not matter. */
+const NO_SLOT = 999_999_999;
+const SEQUENCE_DIGITS = 12;
+const MSG_ID = Buffer.from('"msgId":"');
+const QUEUE_OFFSET = Buffer.from('"queueOffset":"');
 /** How long open ones are waited for. */
 const CHECK_LIMIT_MS = 120_000;
 
 interface Header {
-  code: number;
-  flag: number;
-  opaque: number;
   extFields?: Record<string, string>;
 }
 
 class Run {
+  /** What the unique keys of this run begin with: another run's open transactions may be asked about, too. */
+  readonly prefix = `AC1100010002${String(Date.now()).slice(-8)}`;
   readonly latency = new Histogram(LATENCY_STEPS);
   readonly errors: Record<string, number> = {};
   /** Unique keys of the open ones, and of those that were asked about. */
@@ -67,9 +70,12 @@ class Producer {
   readonly #options: TransactionOptions;
   readonly #run: Run;
   readonly #connection: Connection;
-  readonly #body: Buffer;
+  readonly #scanner = new ResponseScanner();
+  readonly #half: Template;
+  readonly #end: Template;
   readonly #sentAt: Float64Array;
-  readonly #keys: string[];
+  /** The number of the transaction in each slot. */
+  readonly #sequence: Float64Array;
   /** Whether a slot waits for the answer to its commit. */
   readonly #ending: boolean[];
   #inFlight = 0;
@@ -78,9 +84,10 @@ class Producer {
   constructor(options: TransactionOptions, run: Run, connected: () => void, lost: (error: Error) => void) {
     this.#options = options;
     this.#run = run;
-    this.#body = Buffer.alloc(options.size, 'x');
+    this.#half = halfTemplate(options, run.prefix);
+    this.#end = endTemplate(run.prefix);
     this.#sentAt = new Float64Array(options.window);
-    this.#keys = Array.from({ length: options.window }, () => '');
+    this.#sequence = new Float64Array(options.window);
     this.#ending = Array.from({ length: options.window }, () => false);
     const handler = {
       frame: (bytes: Buffer, start: number, end: number) => this.#frame(bytes, start, end),
@@ -96,8 +103,10 @@ class Producer {
       producerDataSet: [{ groupName: GROUP }],
       consumerDataSet: [],
     });
-    this.#send(34, -1, 0, {}, Buffer.from(body));
-    for (let slot = 0; slot < this.#options.window; slot++) this.#half(slot);
+    const { bytes, holes } = encodeTemplate(HEART_BEAT, {}, Buffer.from(body));
+    fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE + NO_SLOT);
+    this.#out.push(bytes);
+    for (let slot = 0; slot < this.#options.window; slot++) this.#begin(slot);
     this.flush();
   }
 
@@ -111,112 +120,73 @@ class Producer {
 
   flush(): void {
     if (this.#out.length === 0) return;
-    this.#connection.write(Buffer.concat(this.#out));
+    this.#connection.write(this.#out.length === 1 ? this.#out[0]! : Buffer.concat(this.#out));
     this.#out = [];
   }
 
-  #half(slot: number): void {
+  #begin(slot: number): void {
     const run = this.#run;
     const { count, queues } = this.#options;
     if (run.stopping || (count > 0 && run.sequence >= count)) return;
     const sequence = run.sequence++;
-    const key = `AC1100010002${String(sequence).padStart(20, '0')}`;
-    this.#keys[slot] = key;
-    this.#sentAt[slot] = performance.now();
+    const now = performance.now();
+    this.#sequence[slot] = sequence;
+    this.#sentAt[slot] = now;
     this.#ending[slot] = false;
     this.#inFlight++;
-    const properties = { TRAN_MSG: 'true', UNIQ_KEY: key, WAIT: 'true', PGROUP: GROUP, TAGS: 'TagA' };
-    const text = Object.entries(properties).map(([name, value]) => `${name}\u0001${value}\u0002`);
-    this.#send(
-      310,
-      slot,
-      0,
-      {
-        a: GROUP,
-        b: this.#options.topic,
-        c: 'TBW102',
-        d: '4',
-        e: String(sequence % queues),
-        f: '4',
-        g: String(Date.now()),
-        h: '0',
-        i: text.join(''),
-        j: '0',
-        k: 'false',
-        m: 'false',
-      },
-      this.#body,
-    );
+    const { bytes, holes } = this.#half;
+    fillDecimal(bytes, holes.get('queue')!, sequence % queues);
+    fillDecimal(bytes, holes.get('born')!, Math.floor(performance.timeOrigin + now));
+    fillDecimal(bytes, holes.get('uniq')!, sequence);
+    this.#send(this.#half, slot);
   }
 
-  #commit(
-    slot: number,
-    flag: number,
-    key: string,
-    commitLogOffset: string,
-    queueOffset: string,
-    checked: boolean,
-  ): void {
-    const fields = {
-      producerGroup: GROUP,
-      tranStateTableOffset: queueOffset,
-      commitLogOffset,
-      commitOrRollback: COMMIT,
-      fromTransactionCheck: String(checked),
-      msgId: key,
-      transactionId: key,
-    };
-    this.#send(END_TRANSACTION, slot, flag, fields);
-  }
-
-  #send(code: number, opaque: number, flag: number, extFields: Record<string, string>, body: Buffer = EMPTY): void {
-    const header = Buffer.from(
-      JSON.stringify({
-        code,
-        extFields,
-        flag,
-        language: 'JAVA',
-        opaque,
-        serializeTypeCurrentRPC: 'JSON',
-        version: 513,
-      }),
-    );
-    const head = Buffer.alloc(8);
-    head.writeInt32BE(4 + header.length + body.length, 0);
-    head.writeInt32BE(header.length, 4);
-    this.#out.push(head, header, body);
-  }
-
-  #frame(bytes: Buffer, start: number, end: number): void {
-    const header = JSON.parse(bytes.toString('utf8', start, end)) as Header;
+  /** The slot's half message is stored. */
+  #stored(slot: number, bytes: Buffer, start: number): void {
     const run = this.#run;
-    const fields = header.extFields ?? {};
-    if ((header.flag & RESPONSE) === 0) {
-      if (header.code === CHECK_TRANSACTION_STATE) this.#answerCheck(fields);
-      return;
-    }
-    const slot = header.opaque;
-    if (slot < 0) return;
-    if (header.code !== 0) {
-      run.errors[header.code] = (run.errors[header.code] ?? 0) + 1;
-      this.#next(slot, false);
-      return;
-    }
-    if (this.#ending[slot]) {
-      this.#next(slot, true);
-      return;
-    }
+    const sequence = this.#sequence[slot]!;
     const every = this.#options.unknownEvery;
-    const key = this.#keys[slot]!;
-    if (every > 0 && Number(key.slice(12)) % every === 0) {
+    if (every > 0 && sequence % every === 0) {
       run.unknown++;
-      run.open.add(key);
+      run.open.add(`${run.prefix}${String(sequence).padStart(SEQUENCE_DIGITS, '0')}`);
       this.#next(slot, true);
       return;
     }
     this.#ending[slot] = true;
-    const offset = BigInt(`0x${fields['msgId']!.slice(-16)}`);
-    this.#commit(slot, 0, key, String(offset), fields['queueOffset']!, false);
+    const { bytes: end, holes } = this.#end;
+    const id = bytes.indexOf(MSG_ID, start) + MSG_ID.length;
+    const idEnd = bytes.indexOf(0x22, id);
+    fillDecimal(end, holes.get('offset')!, hexBefore(bytes, idEnd));
+    fillDecimal(
+      end,
+      holes.get('queueOffset')!,
+      numberAt(bytes, bytes.indexOf(QUEUE_OFFSET, start) + QUEUE_OFFSET.length),
+    );
+    fillDecimal(end, holes.get('msgId')!, sequence);
+    fillDecimal(end, holes.get('transactionId')!, sequence);
+    this.#send(this.#end, slot);
+  }
+
+  #send({ bytes, holes }: Template, slot: number): void {
+    fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE + slot);
+    this.#out.push(Buffer.from(bytes));
+  }
+
+  #frame(bytes: Buffer, start: number, end: number): void {
+    const run = this.#run;
+    const scanner = this.#scanner;
+    scanner.scan(bytes, start, end);
+    const { code, slot } = scanner;
+    if (code === CHECK_TRANSACTION_STATE) {
+      this.#answerCheck(JSON.parse(bytes.toString('utf8', start, end)) as Header);
+      return;
+    }
+    if (slot === NO_SLOT) return;
+    if (code !== 0) {
+      run.errors[code] = (run.errors[code] ?? 0) + 1;
+      this.#next(slot, false);
+    } else if (this.#ending[slot]) this.#next(slot, true);
+    else this.#stored(slot, bytes, start);
   }
 
   #next(slot: number, ok: boolean): void {
@@ -227,17 +197,82 @@ class Producer {
       run.messages++;
       run.latency.add(performance.now() - this.#sentAt[slot]!);
     }
-    this.#half(slot);
+    this.#begin(slot);
   }
 
-  #answerCheck(fields: Record<string, string>): void {
+  #answerCheck({ extFields: fields = {} }: Header): void {
     const run = this.#run;
     const key = fields['transactionId']!;
-    run.checks++;
-    run.asked.add(key);
-    if (!run.open.has(key)) run.checksOfCommitted++;
-    this.#commit(0, ONEWAY, key, fields['commitLogOffset']!, fields['tranStateTableOffset']!, true);
+    if (key.startsWith(run.prefix)) {
+      run.checks++;
+      run.asked.add(key);
+      if (!run.open.has(key)) run.checksOfCommitted++;
+    }
+    const extFields = {
+      producerGroup: GROUP,
+      tranStateTableOffset: fields['tranStateTableOffset']!,
+      commitLogOffset: fields['commitLogOffset']!,
+      commitOrRollback: COMMIT,
+      fromTransactionCheck: 'true',
+      msgId: key,
+      transactionId: key,
+    };
+    // Its answer belongs to no slot.
+    const { bytes, holes } = encodeTemplate(END_TRANSACTION, extFields);
+    fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE + NO_SLOT);
+    this.#out.push(bytes);
   }
+}
+
+function halfTemplate({ topic, size }: TransactionOptions, prefix: string): Template {
+  const properties = {
+    TRAN_MSG: 'true',
+    UNIQ_KEY: `${prefix}{uniq:${SEQUENCE_DIGITS}}`,
+    WAIT: 'true',
+    PGROUP: GROUP,
+    TAGS: 'TagA',
+  };
+  const text = Object.entries(properties).map(([name, value]) => `${name}\u0001${value}\u0002`);
+  return encodeTemplate(
+    Code.SEND_MESSAGE_V2,
+    {
+      a: GROUP,
+      b: topic,
+      c: 'TBW102',
+      d: '4',
+      e: '{queue:1}',
+      f: '4',
+      g: '{born:13}',
+      h: '0',
+      i: text.join(''),
+      j: '0',
+      k: 'false',
+      m: 'false',
+    },
+    Buffer.alloc(size, 'x'),
+  );
+}
+
+function endTemplate(prefix: string): Template {
+  return encodeTemplate(END_TRANSACTION, {
+    producerGroup: GROUP,
+    tranStateTableOffset: '{queueOffset:10}',
+    commitLogOffset: '{offset:12}',
+    commitOrRollback: COMMIT,
+    fromTransactionCheck: 'false',
+    msgId: `${prefix}{msgId:${SEQUENCE_DIGITS}}`,
+    transactionId: `${prefix}{transactionId:${SEQUENCE_DIGITS}}`,
+  });
+}
+
+/** The number in the last twelve hex digits before `end`: a physical offset of less than 256 TiB. */
+function hexBefore(bytes: Buffer, end: number): number {
+  let value = 0;
+  for (let at = end - 12; at < end; at++) {
+    const byte = bytes[at]!;
+    value = value * 16 + (byte < 0x3a ? byte - 0x30 : (byte | 0x20) - 0x57);
+  }
+  return value;
 }
 
 /** Runs transactions for `warmup` and `seconds`, or `count` of them and until all open ones were asked about. */

@@ -80,7 +80,7 @@ export class ResponseScanner {
       at += OPAQUE_KEY.length;
       this.#opaqueFromEnd = end - at;
     }
-    this.slot = readNumber(bytes, at) - OPAQUE_BASE;
+    this.slot = numberAt(bytes, at) - OPAQUE_BASE;
     let codeAt = start + this.#codeFromStart;
     if (this.#codeFromStart === 0 || !endsWith(bytes, codeAt, CODE_KEY)) {
       codeAt = bytes.indexOf(CODE_KEY, start);
@@ -88,7 +88,7 @@ export class ResponseScanner {
       codeAt += CODE_KEY.length;
       this.#codeFromStart = codeAt - start;
     }
-    this.code = readNumber(bytes, codeAt);
+    this.code = numberAt(bytes, codeAt);
   }
 }
 
@@ -99,7 +99,8 @@ function endsWith(bytes: Buffer, at: number, key: Buffer): boolean {
   return true;
 }
 
-function readNumber(bytes: Buffer, at: number): number {
+/** The decimal digits at a position, as a number. */
+export function numberAt(bytes: Buffer, at: number): number {
   let value = 0;
   for (let i = at; ; i++) {
     const digit = bytes[i]! - 48;

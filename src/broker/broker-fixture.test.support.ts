@@ -8,7 +8,7 @@ import {
   type Channel,
   decodeFrame,
   type ExtFields,
-  type FrameWriter,
+  FrameWriter,
   HeaderView,
   KeptBody,
   type RemotingResponse,
@@ -86,11 +86,15 @@ export class FakeChannel implements Channel {
   readonly takenOver: FakeRequest[] = [];
 
   send(bytes: Uint8Array): void {
-    const frame = Buffer.from(bytes);
-    const header = new HeaderView();
-    const bodyStart = decodeFrame(frame, 4, frame.length, header);
-    const ext = header.toObject();
-    this.takenOver.shift()?.respond(header.code, header.remark ?? null, ext, frame.subarray(bodyStart));
+    const frames = Buffer.from(bytes);
+    for (let at = 0; at < frames.length; ) {
+      const end = at + 4 + frames.readInt32BE(at);
+      const header = new HeaderView();
+      const bodyStart = decodeFrame(frames, at + 4, end, header);
+      const ext = header.toObject();
+      this.takenOver.shift()?.respond(header.code, header.remark ?? null, ext, frames.subarray(bodyStart, end));
+      at = end;
+    }
   }
 
   drop(): void {}
@@ -252,11 +256,16 @@ class FakeRequest implements Request {
     this.channel = channel;
     this.buffer = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
     this.bodyEnd = this.buffer.length;
+    // As it comes over a connection.
+    const writer = new FrameWriter();
+    writer.begin(code, this.opaque, 0);
+    writer.fields(fields);
+    writer.endHeader();
+    writer.endFrame();
+    const { bytes } = writer.take();
     this.header = new HeaderView();
-    this.header.code = code;
+    decodeFrame(bytes, 4, bytes.length, this.header);
     this.header.version = channel.version;
-    this.header.count = -1;
-    this.header.parsed = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, String(value)]));
     this.answer = new Promise((resolve) => {
       this.#resolve = resolve;
     });

@@ -31,6 +31,7 @@ import { NameServerRegistration } from './register/name-server-registration.ts';
 import { TopicSpread } from './register/topic-spread.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager } from './topic/topic-config-manager.ts';
+import { EndTransactionProcessor } from './transaction/end-transaction.ts';
 
 export interface BrokerOptions {
   /** Completed with RocketMQ's defaults. `brokerIP1` must be a literal IP address; it is what clients are told to dial. */
@@ -207,12 +208,15 @@ export class Broker {
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       send.register(server);
+      const ends = new EndTransactionProcessor(context);
+      ends.register(server);
       new ReplyMessageProcessor(context, send).register(server);
       pull.register(server);
       // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {
         context.topics.saveWaiting();
         send.endTurn();
+        ends.endTurn();
         store.endTurn();
       });
       server.holdWhile(

@@ -106,12 +106,24 @@ export class PropertyTable {
     this.#append(pair, name.hash, 0, name.bytes.length, name.bytes.length + 1, pair.length);
   }
 
-  /** As `put`, with name and value already side by side in `pair` (name 0x01 value): no copy. */
-  putPair(name: NameBytes, pair: Uint8Array): void {
+  /** As `put`, with name and value already side by side in `pair[0, end)` (name 0x01 value): no copy. */
+  putPair(name: NameBytes, pair: Uint8Array, end: number = pair.length): void {
     const index = this.find(name);
     const nameLength = name.bytes.length;
-    if (index >= 0) this.#set(index, pair, name.hash, 0, nameLength, nameLength + 1, pair.length);
-    else this.#append(pair, name.hash, 0, nameLength, nameLength + 1, pair.length);
+    if (index >= 0) this.#set(index, pair, name.hash, 0, nameLength, nameLength + 1, end);
+    else this.#append(pair, name.hash, 0, nameLength, nameLength + 1, end);
+  }
+
+  /** Takes entry `index` out; those behind it move up. */
+  remove(index: number): void {
+    const range = this.#range;
+    for (let i = index + 1; i < this.count; i++) {
+      this.#source[i - 1] = this.#source[i]!;
+      this.#hash[i - 1] = this.#hash[i]!;
+      range.copyWithin((i - 1) * 4, i * 4, i * 4 + 4);
+    }
+    this.count--;
+    if (this.count >= MANY) this.#addToIndex(MANY - 1);
   }
 
   /** Index of a property, -1 if absent. */

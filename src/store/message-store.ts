@@ -481,6 +481,14 @@ export class MessageStore {
     return this.#reader.recordAt(offset);
   }
 
+  /**
+   * The record that starts at a physical offset, where it lies in the log's memory: `out` says which of the bytes it is. They are the log's
+   * own, not to be changed and not to be kept beyond the call. undefined: it is not there, and `recordAt` may have it.
+   */
+  recordInMemory(offset: number, out: RecordView): Uint8Array | undefined {
+    return this.#reader.recordInMemory(offset, out);
+  }
+
   /** RocketMQ: queryMessage. `indexType` K, U or T. The real key is compared (RocketMQ compares its hash only). */
   queryMessage(
     topic: string,

@@ -2,7 +2,7 @@
 
 import { RequestCode, withBodyLimit } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { registerTransactions } from '../transaction/end-transaction.ts';
+import { registerResumeCheck } from '../transaction/resume-check.ts';
 import { registerBrokerAdmin } from './broker-admin.ts';
 import { registerClientAdmin } from './client-admin.ts';
 import { registerClientManage } from './client-manage.ts';
@@ -49,5 +49,5 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerClientAdmin(registry, context);
   registerBrokerAdmin(registry, context);
   registerColdDataAdmin(registry, context);
-  registerTransactions(registry, context);
+  registerResumeCheck(registry, context);
 }

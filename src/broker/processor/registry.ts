@@ -8,7 +8,7 @@ export interface HandlerRegistry {
   register(code: number, handler: RequestHandler): void;
 }
 
-/** RocketMQ: what some successful answers say, because their handlers set a code and no remark. */
+/** RocketMQ: what some answers say, most of them successful, because their handlers set a code and no remark. */
 export const NO_REMARK_SET = 'not set any response code';
 
 /**

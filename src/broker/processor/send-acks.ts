@@ -18,10 +18,18 @@ import { type AckTarget, PutMessageStatus } from '../../store/index.ts';
 const KEPT_BYTES = 4 * 1024 * 1024;
 const KEPT_ACKS = 256;
 
+/** Writes the answer to a request whose put did not end well; `old` is what would have been answered. */
+export type Rewrite = (writer: FrameWriter, old: HeaderView, status: PutMessageStatus, reason: string) => void;
+
 /** Makes SendAcks and takes them back when they have been sent. */
 export class SendAckPool {
   readonly slabs: SlabPool = new SlabPool(KEPT_BYTES);
+  readonly rewrite: Rewrite;
   readonly #free: SendAcks[] = [];
+
+  constructor(rewrite: Rewrite = rewriteSend) {
+    this.rewrite = rewrite;
+  }
 
   take(channel: Channel): SendAcks {
     const acks = this.#free.pop() ?? new SendAcks(this);
@@ -58,22 +66,21 @@ export class SendAcks implements AckTarget {
 
   #rewrite(status: PutMessageStatus, reason: string): void {
     const old = this.writer.take().bytes;
-    const { code, stored } = ackCode(status);
     const header = new HeaderView();
     const view = viewOf(old);
     for (let at = 0; at < old.length; ) {
       const end = at + 4 + view.getInt32(at);
       decodeFrame(old, at + 4, end, header);
-      const { MSG_REGION, TRACE_ON, ...place } = header.toObject();
-      this.writer.response(
-        code,
-        header.opaque,
-        reason,
-        stored ? { MSG_REGION, TRACE_ON, ...place } : { MSG_REGION, TRACE_ON },
-      );
+      this.#pool.rewrite(this.writer, header, status, reason);
       at = end;
     }
   }
+}
+
+function rewriteSend(writer: FrameWriter, old: HeaderView, status: PutMessageStatus, reason: string): void {
+  const { code, stored } = ackCode(status);
+  const { MSG_REGION, TRACE_ON, ...place } = old.toObject();
+  writer.response(code, old.opaque, reason, stored ? { MSG_REGION, TRACE_ON, ...place } : { MSG_REGION, TRACE_ON });
 }
 
 /** How a put's final status is answered; `stored`: the message is in the log, and its place is told. RocketMQ: handlePutMessageResult. */

@@ -2,6 +2,7 @@
 //
 //   scanned header ─► SendHeader ─► topic (SendTopics, by its bytes) ─► properties: read, completed, in Java's order
 //        └─ nothing to rewrite ─► store.put ─► answer encoded, parked until its watermark      (fast: this file)
+//        └─ half of a transaction ─► the same with three properties more, for another topic    (transaction/half-sends.ts)
 //        └─ delay, retry, priority, ... ─► the same message as an object ─► putInternal         (slow-sends.ts, same encoder)
 //        └─ a batch above 256 KiB ─► encoded between other work ─► store.putBatch               (long-batch-sends.ts)
 //
@@ -31,6 +32,7 @@ import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { parseDelayLevel } from '../internal-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
+import { HalfSends } from '../transaction/half-sends.ts';
 import { BatchAnswer } from './batch-answer.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
 import type { HandlerRegistry } from './registry.ts';
@@ -70,6 +72,7 @@ export class SendMessageProcessor {
   readonly #result = new PutResult();
   readonly #topics: SendTopics;
   readonly #slow: SlowSends;
+  readonly #halves: HalfSends;
   readonly #uniqueIds: UniqueIds;
   readonly #held: HeldInput;
   readonly #once: SendDeduplication | undefined;
@@ -122,6 +125,7 @@ export class SendMessageProcessor {
     this.#uniqPair = Buffer.from(`${PropertyName.UNIQ_KEY}\u0001${' '.repeat(uniqueIds.length)}`);
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
+    this.#halves = new HalfSends(context, this.#special);
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
     this.#batchAnswer = new BatchAnswer(config.regionId, config.traceOn, context.storeHost);
   }
@@ -168,9 +172,13 @@ export class SendMessageProcessor {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
       return;
     }
+    let half = false;
     if (topic.isRetry || (sysFlag & SysFlag.INNER_BATCH) !== 0 || this.#isSpecial()) {
-      this.#slow.send(request, header, topic, queueId, sysFlag);
-      return;
+      half = !topic.isRetry && this.#halves.takes(table, sysFlag);
+      if (!half) {
+        this.#slow.send(request, header, topic, queueId, sysFlag);
+        return;
+      }
     }
     table.putPair(this.#region, this.#regionPair);
     table.putPair(this.#trace, this.#tracePair);
@@ -187,6 +195,7 @@ export class SendMessageProcessor {
     this.#fill(put, request, header, topic, queueId, sysFlag);
     put.flag = header.flag;
     put.propertyTable = table;
+    if (half) this.#halves.rewrite(put, table, uniqKey, topic.bytes);
     put.batch = false;
     put.plain = true;
     put.waitStoreMsgOK = this.#waits();
@@ -199,7 +208,7 @@ export class SendMessageProcessor {
     }
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
-    const { puts } = topic;
+    const puts = half ? this.#halves.stored(topic.name) : topic.puts;
     puts.messages++;
     puts.bytes += result.wroteBytes;
     puts.requests++;

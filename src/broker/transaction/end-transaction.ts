@@ -1,192 +1,267 @@
 // END_TRANSACTION (37), mostly one-way: a producer says what became of a half message. RocketMQ: EndTransactionProcessor.
+//
+//   half message in the log's memory ─► its bytes, but for two properties, are put once more ─► answer parked    (fast: this file)
+//        └─ on disk, refused, asked about before, with an own immunity time, ... ─► the message as an object     (slow-ends.ts)
+//
+// No object is made per message on the fast way: properties, request and result are this processor's own, filled anew.
 
-import { decodeOffsetMessageId, PropertyName, type StoredMessage, SysFlag } from '../../message/index.ts';
-import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
+import { ByteTable, copyBytes, sameBytes } from '../../common/index.ts';
+import {
+  copy,
+  type NameBytes,
+  nameBytes,
+  PropertyName,
+  PropertyTable,
+  RecordView,
+  SysFlag,
+} from '../../message/index.ts';
+import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { toPutRequest } from '../internal-put.ts';
-import { answerLater, type HandlerRegistry } from '../processor/registry.ts';
-import { lookUp } from '../processor/send-back.ts';
+import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
+import { SendAckPool, type SendAcks } from '../processor/send-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
-import { committed, immunityOf, nameOf, originOf } from './half-message.ts';
+import { TrafficCount } from '../traffic-stats.ts';
+import { isStored, refusalOf } from './end-outcome.ts';
+import { type End, SlowEnds } from './slow-ends.ts';
 
-const NOT_FOUND = 'Find prepared transaction message failed';
-const RESUME_FAILED = 'Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.';
-const RESUME_THROWN = 'Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC.';
+/** With one of these a half message takes the slow way. */
+const SLOW = [
+  PropertyName.CHECK_IMMUNITY_TIME,
+  PropertyName.TRANSACTION_CHECK_TIMES,
+  PropertyName.DELAY,
+  PropertyName.CRC32,
+  PropertyName.INNER_NUM,
+  PropertyName.INNER_BASE,
+  PropertyName.INNER_MULTI_DISPATCH,
+  PropertyName.INNER_MULTI_QUEUE_OFFSET,
+];
+const LETTER_F = 0x66;
+const ZERO = 0x30;
+/** Digits of the number of a queue. */
+const MOST_DIGITS = 9;
 
-/** What a request says, read before anything is waited for. */
-interface End {
-  readonly group: string;
-  readonly queueOffset: number;
-  readonly commitLogOffset: number;
-  readonly commit: boolean;
-  readonly fromCheck: boolean;
-  readonly oneway: boolean;
+/** A topic that half messages came from, by the bytes of its name. */
+interface Origin {
+  readonly bytes: Uint8Array;
+  readonly name: string;
+  /** Of the table of topics, when the rest was looked up. */
+  version: number;
+  queues: readonly ConsumeQueue[] | undefined;
+  puts: TrafficCount;
 }
 
-export function registerTransactions(registry: HandlerRegistry, context: BrokerContext): void {
-  registry.register(RequestCode.END_TRANSACTION, (request) => endTransaction(context, request));
-  registry.register(RequestCode.RESUME_CHECK_HALF_MESSAGE, (request) => resumeCheck(context, request));
-}
+export class EndTransactionProcessor {
+  readonly #context: BrokerContext;
+  readonly #slow: SlowEnds;
+  readonly #record = new RecordView();
+  readonly #table = new PropertyTable();
+  readonly #put = new PutRequest();
+  readonly #result = new PutResult();
+  readonly #origins = new ByteTable<Origin>();
+  readonly #halfTopic: Uint8Array = Buffer.from(TRANS_HALF_TOPIC);
+  readonly #slowNames: readonly NameBytes[] = SLOW.map(nameBytes);
+  readonly #group = nameBytes(PropertyName.PGROUP);
+  readonly #topic = nameBytes(PropertyName.REAL_TOPIC);
+  readonly #queue = nameBytes(PropertyName.REAL_QID);
+  readonly #hosts = [new Uint8Array(8), new Uint8Array(20)] as const;
 
-function endTransaction(context: BrokerContext, request: Request): void {
-  const { header } = request;
-  const outcome = header.int('commitOrRollback');
-  const end: End = {
-    group: header.required('producerGroup'),
-    queueOffset: header.long('tranStateTableOffset'),
-    commitLogOffset: header.long('commitLogOffset'),
-    commit: outcome === SysFlag.TRANSACTION_COMMIT,
-    fromCheck: header.bool('fromTransactionCheck', false),
-    oneway: request.oneway,
-  };
-  header.required('msgId');
-  if (outcome !== SysFlag.TRANSACTION_COMMIT && outcome !== SysFlag.TRANSACTION_ROLLBACK) {
-    // RocketMQ: no answer at all. The producer is asked later.
-    request.takeOver();
-    request.channel.drop(1);
-    return;
-  }
-  answerLater(request, async (responder) => {
-    const half = await lookUp(context, end.commitLogOffset);
-    if (half === undefined || half.topic !== TRANS_HALF_TOPIC) {
-      refuse(context, responder, ResponseCode.SYSTEM_ERROR, NOT_FOUND, end);
-      return;
-    }
-    const { transactionTimeOut } = context.config;
-    const immunity = end.fromCheck ? undefined : immunityOf(half, transactionTimeOut);
-    if (immunity !== undefined && context.clock.now() - half.bornTimestamp > Math.max(immunity, transactionTimeOut)) {
-      refuse(context, responder, ResponseCode.ILLEGAL_OPERATION, null, end);
-      return;
-    }
-    const fault = faultOf(half, end);
-    if (fault !== undefined) {
-      refuse(context, responder, ResponseCode.SYSTEM_ERROR, fault, end);
-      return;
-    }
-    settle(context, responder, half, end);
-  });
-}
+  readonly #ackPool: SendAckPool;
+  /** Answers of this turn, by connection. */
+  readonly #turnAcks = new Map<Channel, SendAcks>();
+  #acks: SendAcks | undefined;
+  #turnEnd = 0;
 
-/** RocketMQ: checkPrepareMessage. */
-function faultOf(half: StoredMessage, end: End): string | undefined {
-  if (half.properties.get(PropertyName.PGROUP) !== end.group) return 'The producer group wrong';
-  if (half.queueOffset !== end.queueOffset) return 'The transaction state table offset wrong';
-  if (half.physicalOffset !== end.commitLogOffset) return 'The commit log offset wrong';
-  return undefined;
-}
-
-function settle(context: BrokerContext, responder: Responder, half: StoredMessage, end: End): void {
-  const { transactions, store, storeHost, schedule, stats, logger } = context;
-  const queue = transactions.queue(half.queueId);
-  // RocketMQ: stores a committed message once for each end that comes: the producer's own, late, and its answer to a check.
-  if (queue.hasEnded(half.queueOffset)) {
-    responder.respond(ResponseCode.SUCCESS);
-    return;
-  }
-  const origin = originOf(half);
-  if (origin === undefined) {
-    refuse(context, responder, ResponseCode.SYSTEM_ERROR, `${NOT_FOUND} (it does not tell its topic)`, end);
-    return;
-  }
-  if (!transactions.ops.hasRoom(half.queueId)) {
-    refuse(context, responder, ResponseCode.SYSTEM_ERROR, 'the end of the transaction cannot be noted', end);
-    return;
-  }
-  if (!end.commit) {
-    transactions.ended(half);
-    transactions.metrics.add(origin.topic, -1);
-    responder.respond(ResponseCode.SUCCESS);
-    return;
-  }
-  const result = new PutResult();
-  store.put(toPutRequest(committed(half, origin, schedule.maxDelayLevel), storeHost), result);
-  const refuseWith = (status: PutMessageStatus, reason: string): void => {
-    logger.warn(`${nameOf(half)} is not committed: ${putStatusName(status)} ${reason}`);
-    const { code, remark } = refusalOf(status, store.config.maxMessageSize);
-    responder.respond(code, remark);
-  };
-  if (result.status !== PutMessageStatus.PUT_OK) {
-    refuseWith(result.status, result.reason);
-    return;
-  }
-  stats.putMessages++;
-  stats.putBytes += result.wroteBytes;
-  // The record of its end comes behind it in the log: where one is lost, so is the other, and the half message is open again.
-  transactions.ended(half);
-  transactions.metrics.add(origin.topic, -1);
-  if (end.oneway) return;
-  store.whenDurable(result.wroteOffset + result.wroteBytes, false, (status, reason) => {
-    if (isStored(status)) responder.respond(ResponseCode.SUCCESS);
-    else refuseWith(status, reason);
-  });
-}
-
-function isStored(status: PutMessageStatus): boolean {
-  return (
-    status === PutMessageStatus.PUT_OK ||
-    status === PutMessageStatus.FLUSH_DISK_TIMEOUT ||
-    status === PutMessageStatus.FLUSH_SLAVE_TIMEOUT ||
-    status === PutMessageStatus.SLAVE_NOT_AVAILABLE
-  );
-}
-
-/** RocketMQ: sendFinalMessage. */
-function refusalOf(status: PutMessageStatus, maxMessageSize: number): { code: number; remark: string } {
-  switch (status) {
-    case PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
-      return { code: ResponseCode.SYSTEM_ERROR, remark: 'Create mapped file failed.' };
-    case PutMessageStatus.MESSAGE_ILLEGAL:
-    case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
-      return {
-        code: ResponseCode.MESSAGE_ILLEGAL,
-        remark:
-          'The message is illegal, maybe msg body or properties length not matched. ' +
-          `msg body length limit ${maxMessageSize}B, msg properties length limit 32KB.`,
-      };
-    case PutMessageStatus.SERVICE_NOT_AVAILABLE:
-      return { code: ResponseCode.SERVICE_NOT_AVAILABLE, remark: 'Service not available now.' };
-    case PutMessageStatus.OS_PAGE_CACHE_BUSY:
-      return { code: ResponseCode.SYSTEM_ERROR, remark: 'OS page cache busy, please try another machine' };
-    case PutMessageStatus.UNKNOWN_ERROR:
-      return { code: ResponseCode.SYSTEM_ERROR, remark: 'UNKNOWN_ERROR' };
-    default:
-      return { code: ResponseCode.SYSTEM_ERROR, remark: 'UNKNOWN_ERROR DEFAULT' };
-  }
-}
-
-/** Most ends are one-way, so a refusal is told here, too. */
-function refuse(context: BrokerContext, responder: Responder, code: number, remark: string | null, end: End): void {
-  const what = end.commit ? 'commit' : 'rollback';
-  const who = `group ${end.group}, ${responder.channel.remoteAddress}`;
-  context.logger.warn(
-    `${what} of the half message at ${end.commitLogOffset} is refused: ${remark ?? 'its time is over'} (${who})`,
-  );
-  responder.respond(code, remark);
-}
-
-/** RESUME_CHECK_HALF_MESSAGE (323): an operator wants a half message, or a parked one, to be asked about anew. */
-function resumeCheck(context: BrokerContext, request: Request): void {
-  const id = request.header.required('msgId');
-  let offset: number;
-  try {
-    ({ offset } = decodeOffsetMessageId(id));
-  } catch {
-    request.respond(ResponseCode.SYSTEM_ERROR, RESUME_THROWN);
-    return;
-  }
-  answerLater(request, async (responder) => {
-    const half = await lookUp(context, offset);
-    if (half === undefined) {
-      responder.respond(ResponseCode.SYSTEM_ERROR, RESUME_THROWN);
-      return;
-    }
-    const resumed = context.transactions.resume(half, (status, reason) => {
-      if (status === PutMessageStatus.PUT_OK) responder.respond(ResponseCode.SUCCESS);
-      else responder.respond(ResponseCode.SYSTEM_ERROR, `${RESUME_FAILED} (${putStatusName(status)} ${reason})`);
+  constructor(context: BrokerContext) {
+    this.#context = context;
+    this.#slow = new SlowEnds(context);
+    this.#ackPool = new SendAckPool((writer, old, status) => {
+      const refusal = isStored(status) ? undefined : refusalOf(status, context.store.config.maxMessageSize);
+      writer.response(refusal?.code ?? ResponseCode.SUCCESS, old.opaque, refusal?.remark);
     });
-    if (!resumed) {
-      responder.respond(ResponseCode.SYSTEM_ERROR, `${RESUME_FAILED} (it is no half message, or it has ended)`);
+    const put = this.#put;
+    put.storeHost = context.storeHost;
+    put.waitStoreMsgOK = false;
+    put.plain = true;
+    put.propertyTable = this.#table;
+  }
+
+  register(registry: HandlerRegistry): void {
+    registry.register(RequestCode.END_TRANSACTION, (request) => this.#handle(request));
+  }
+
+  #handle(request: Request): void {
+    const { header } = request;
+    const outcome = header.int('commitOrRollback');
+    if (outcome !== SysFlag.TRANSACTION_COMMIT && outcome !== SysFlag.TRANSACTION_ROLLBACK) {
+      this.#slow.notEnded(request, outcome);
+      return;
     }
-  });
+    const commit = outcome === SysFlag.TRANSACTION_COMMIT;
+    const queueOffset = header.long('tranStateTableOffset');
+    const commitLogOffset = header.long('commitLogOffset');
+    if (this.#end(request, queueOffset, commitLogOffset, commit)) return;
+    const end: End = {
+      group: header.get('producerGroup'),
+      queueOffset,
+      commitLogOffset,
+      commit,
+      fromCheck: this.#isFromCheck(request),
+    };
+    this.#slow.end(request, end);
+  }
+
+  #isFromCheck({ header }: Request): boolean {
+    const index = header.indexOf('fromTransactionCheck');
+    if (index >= 0 && header.buffer[header.ranges[4 * index + 2]!] === LETTER_F) return false;
+    return header.bool('fromTransactionCheck', false);
+  }
+
+  /** Ends a transaction in which there is nothing unusual; false, with nothing done, if there is. */
+  #end(request: Request, queueOffset: number, commitLogOffset: number, commit: boolean): boolean {
+    const { store, transactions } = this.#context;
+    const record = this.#record;
+    const bytes = store.recordInMemory(commitLogOffset, record);
+    if (bytes === undefined || record.queueOffset !== queueOffset || !this.#isHalf(bytes, record)) return false;
+    const table = this.#table;
+    table.read(bytes, record.propertiesStart, record.propertiesEnd);
+    const group = table.find(this.#group);
+    const topic = table.find(this.#topic);
+    if (group < 0 || topic < 0 || !this.#isGroup(request, table, group)) return false;
+    for (const name of this.#slowNames) if (table.find(name) >= 0) return false;
+    const queueId = this.#queueId(table);
+    const origin = this.#originOf(bytes, table.valueStart(topic), table.valueEnd(topic));
+    if (queueId < 0 || origin.name === TRANS_HALF_TOPIC) return false;
+    const halfQueueId = record.queueId;
+    if (transactions.queue(halfQueueId).hasEnded(queueOffset) || !transactions.ops.hasRoom(halfQueueId)) return false;
+    if (commit) return this.#commit(request, bytes, origin, queueId);
+    transactions.ended(halfQueueId, queueOffset, origin.name);
+    request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+    return true;
+  }
+
+  #isHalf(bytes: Uint8Array, record: RecordView): boolean {
+    const name = this.#halfTopic;
+    return (
+      record.topicEnd - record.topicStart === name.length &&
+      sameBytes(bytes, record.topicStart, name, 0, name.length) &&
+      (record.sysFlag & SysFlag.INNER_BATCH) === 0
+    );
+  }
+
+  /** Whether the request names the group of the half message, which is entry `index`. */
+  #isGroup({ header }: Request, table: PropertyTable, index: number): boolean {
+    const start = table.valueStart(index);
+    const length = table.valueEnd(index) - start;
+    const field = header.indexOf('producerGroup');
+    if (field < 0 || header.escaped[field] === 1) return header.get('producerGroup') === table.valueText(index);
+    const from = header.ranges[4 * field + 2]!;
+    return (
+      header.ranges[4 * field + 3]! - from === length &&
+      sameBytes(header.buffer, from, table.sourceOf(index), start, length)
+    );
+  }
+
+  /** The queue that the half message is for; -1 if it does not tell. */
+  #queueId(table: PropertyTable): number {
+    const index = table.find(this.#queue);
+    if (index < 0) return -1;
+    const source = table.sourceOf(index);
+    const start = table.valueStart(index);
+    const end = table.valueEnd(index);
+    if (end - start > MOST_DIGITS) return -1;
+    let value = 0;
+    for (let at = start; at < end; at++) {
+      const digit = source[at]! - ZERO;
+      if (digit < 0 || digit > 9) return -1;
+      value = value * 10 + digit;
+    }
+    return value;
+  }
+
+  #originOf(bytes: Uint8Array, start: number, end: number): Origin {
+    const { topics } = this.#context;
+    let origin = this.#origins.find(bytes, start, end);
+    if (origin === undefined) {
+      const own = copyBytes(bytes, start, end);
+      const name = Buffer.from(own).toString('utf8');
+      origin = { bytes: own, name, version: -1, queues: undefined, puts: new TrafficCount() };
+      // A peer could fill the memory with names of others.
+      if (topics.has(name)) this.#origins.add(origin);
+    }
+    if (origin.version !== topics.version) this.#refresh(origin);
+    return origin;
+  }
+
+  #refresh(origin: Origin): void {
+    const { topics, store, traffic } = this.#context;
+    const exists = topics.has(origin.name);
+    origin.version = topics.version;
+    origin.queues = exists ? store.queuesOf(origin.name) : undefined;
+    origin.puts = exists ? traffic.puts.of(origin.name) : new TrafficCount();
+  }
+
+  /** Stores the message of the half message that was read last. */
+  #commit(request: Request, bytes: Uint8Array, origin: Origin, queueId: number): boolean {
+    const { store, transactions, stats } = this.#context;
+    const record = this.#record;
+    const table = this.#table;
+    table.remove(table.find(this.#topic));
+    table.remove(table.find(this.#queue));
+    const put = this.#put;
+    put.topic = origin.name;
+    put.topicBytes = origin.bytes;
+    put.queues = origin.queues;
+    put.queueId = queueId;
+    put.flag = record.flag;
+    put.sysFlag = (record.sysFlag & ~SysFlag.TRANSACTION_MASK) | SysFlag.TRANSACTION_COMMIT;
+    put.bornTimestamp = record.bornTimestamp;
+    const host = this.#hosts[record.bornHostEnd - record.bornHostStart === this.#hosts[0].length ? 0 : 1];
+    copy(bytes, record.bornHostStart, record.bornHostEnd, host, 0);
+    put.bornHost = host;
+    put.reconsumeTimes = record.reconsumeTimes;
+    put.preparedTransactionOffset = record.physicalOffset;
+    put.body = bytes;
+    put.bodyStart = record.bodyStart;
+    put.bodyEnd = record.bodyEnd;
+    const result = this.#result;
+    store.put(put, result);
+    // The slow way comes to the same end, and says so.
+    if (result.status !== PutMessageStatus.PUT_OK) return false;
+    stats.putMessages++;
+    stats.putBytes += result.wroteBytes;
+    const { puts } = origin;
+    puts.messages++;
+    puts.bytes += result.wroteBytes;
+    puts.requests++;
+    this.#turnEnd = result.wroteOffset + result.wroteBytes;
+    transactions.pending.add(record.queueId, record.queueOffset, origin.name, this.#turnEnd);
+    if (request.oneway) return true;
+    request.takeOver();
+    this.#writerOf(request.channel).response(ResponseCode.SUCCESS, request.opaque, null);
+    return true;
+  }
+
+  #writerOf(channel: Channel): FrameWriter {
+    let acks = this.#acks;
+    if (acks?.channel !== channel) {
+      acks = this.#turnAcks.get(channel);
+      if (acks === undefined) {
+        acks = this.#ackPool.take(channel);
+        this.#turnAcks.set(channel, acks);
+      }
+      this.#acks = acks;
+    }
+    acks.count++;
+    return acks.writer;
+  }
+
+  /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
+  endTurn(): void {
+    this.#context.transactions.pending.endTurn();
+    if (this.#turnAcks.size === 0) return;
+    this.#acks = undefined;
+    for (const acks of this.#turnAcks.values()) this.#context.store.park(this.#turnEnd, false, acks);
+    this.#turnAcks.clear();
+  }
 }

@@ -6,6 +6,8 @@
 //
 // Everything before `scanned` is ended, parked, renewed (a newer copy stands behind) or kept.
 
+import { EndedOffsets } from './ended-offsets.ts';
+
 /** A half message that was looked at and is still open: young by its own wish, or nobody of its group is there. */
 export interface Kept {
   readonly offset: number;
@@ -25,8 +27,8 @@ export class HalfQueue {
   opRead: number;
   /** Left for later, in order. */
   readonly kept: Map<number, Kept> = new Map();
-  /** Half messages from `scanned` on, or kept, that have ended; true: here, since the start. */
-  readonly ended: Map<number, boolean> = new Map();
+  /** Half messages from `scanned` on, or kept, that have ended. */
+  readonly ended: EndedOffsets = new EndedOffsets();
   /** Half messages of which a newer copy stands in the queue. */
   readonly #newer = new Map<number, number>();
   /** The copy's elder, for each of the newer ones. */
@@ -64,13 +66,14 @@ export class HalfQueue {
   /** The newest copy of a half message. */
   newest(offset: number): number {
     let at = offset;
+    if (this.#newer.size === 0) return at;
     for (let next = this.#newer.get(at); next !== undefined; next = this.#newer.get(at)) at = next;
     return at;
   }
 
   /** Whether a transaction has been ended here since the start, by whichever of its copies. */
   hasEnded(offset: number): boolean {
-    return this.#settled.has(offset) || this.ended.get(this.newest(offset)) === true;
+    return (this.#settled.size > 0 && this.#settled.has(offset)) || this.ended.endedHere(this.newest(offset));
   }
 
   /** Whether a half message, by its newest copy, is open as far as is known. */
@@ -86,6 +89,16 @@ export class HalfQueue {
   /** Takes in that a half message, by its newest copy, has ended here. */
   end(offset: number): void {
     this.ended.set(offset, true);
+  }
+
+  /** Takes back that a half message, by its newest copy, has ended here; it is looked at in the next round. */
+  reopen(offset: number): void {
+    this.ended.delete(offset);
+    if (offset >= this.scanned) return;
+    this.kept.set(offset, { offset, dueMs: 0, endMs: 0, group: '' });
+    const inOrder = [...this.kept].sort(([a], [b]) => a - b);
+    this.kept.clear();
+    for (const [at, kept] of inOrder) this.kept.set(at, kept);
   }
 
   /** Takes in a record of ended transactions that was read. */

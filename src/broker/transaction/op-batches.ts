@@ -22,7 +22,7 @@ const RETRY_MS = 1000;
 /** Ends of one half queue that no record tells of yet. */
 interface Gathered {
   readonly queueId: number;
-  readonly offsets: string[];
+  readonly offsets: number[];
   bytes: number;
   lastWriteMs: number;
 }
@@ -75,9 +75,8 @@ export class OpBatches {
       gathered = { queueId, offsets: [], bytes: 0, lastWriteMs: clock.now() };
       this.#queues.set(queueId, gathered);
     }
-    const text = `${offset}${SEPARATOR}`;
-    gathered.offsets.push(text);
-    gathered.bytes += text.length;
+    gathered.offsets.push(offset);
+    gathered.bytes += digitsOf(offset) + SEPARATOR.length;
     if (gathered.bytes >= config.transactionOpMsgMaxSize && !this.#complained) this.#write(gathered);
     else this.#wakeIn(gathered.lastWriteMs + config.transactionOpBatchInterval - clock.now());
   }
@@ -113,7 +112,7 @@ export class OpBatches {
     let body = '';
     let count = 0;
     while (count < gathered.offsets.length && body.length < config.transactionOpMsgMaxSize) {
-      body += gathered.offsets[count++]!;
+      body += `${gathered.offsets[count++]}${SEPARATOR}`;
     }
     const request = toPutRequest(
       {
@@ -153,11 +152,33 @@ export class OpBatches {
   }
 }
 
+function digitsOf(value: number): number {
+  let digits = 1;
+  for (let limit = 10; value >= limit; limit *= 10) digits++;
+  return digits;
+}
+
+const COMMA = 0x2c;
+const ZERO = 0x30;
+const MOST_DIGITS = 15;
+
 /** The half offsets that the body of such a record names; what is no number is left out, and undefined says that nothing was one. */
 export function offsetsIn(body: Uint8Array): number[] | undefined {
   const offsets: number[] = [];
-  for (const text of Buffer.from(body).toString('latin1').split(SEPARATOR)) {
-    if (/^\d{1,15}$/.test(text)) offsets.push(Number(text));
+  let value = 0;
+  let digits = 0;
+  for (let at = 0; at <= body.length; at++) {
+    const byte = at === body.length ? COMMA : body[at]!;
+    const digit = byte - ZERO;
+    if (byte === COMMA) {
+      if (digits > 0 && digits <= MOST_DIGITS) offsets.push(value);
+      value = 0;
+      digits = 0;
+    } else if (digit < 0 || digit > 9) digits = MOST_DIGITS + 1;
+    else {
+      value = value * 10 + digit;
+      digits++;
+    }
   }
   return offsets.length === 0 ? undefined : offsets;
 }

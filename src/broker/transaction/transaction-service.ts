@@ -16,6 +16,7 @@ import { TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } fro
 import { originOf, renewed, TRANS_GROUP } from './half-message.ts';
 import { HalfQueue } from './half-queue.ts';
 import { OpBatches } from './op-batches.ts';
+import { PendingEnds } from './pending-ends.ts';
 import { type CheckCounts, TransactionCheck } from './transaction-check.ts';
 import { TransactionMetrics } from './transaction-metrics.ts';
 
@@ -44,6 +45,7 @@ export class TransactionService implements RetentionFloor {
   readonly name = 'open transactions';
   readonly metrics: TransactionMetrics;
   readonly ops: OpBatches;
+  readonly pending: PendingEnds;
   readonly #environment: ConfigEnvironment;
   readonly #parts: TransactionParts;
   readonly #check: TransactionCheck;
@@ -62,6 +64,7 @@ export class TransactionService implements RetentionFloor {
     this.#parts = parts;
     this.metrics = new TransactionMetrics(environment, config);
     this.ops = new OpBatches({ config, store, clock, logger, storeHost });
+    this.pending = new PendingEnds({ store, clock, logger, transactions: this });
     this.#check = new TransactionCheck({
       config,
       store,
@@ -107,6 +110,7 @@ export class TransactionService implements RetentionFloor {
     this.#saveTimer?.cancel();
     this.#saveTimer = undefined;
     await this.#round;
+    this.pending.note();
     this.ops.flush();
     this.ops.stop();
     this.metrics.stop();
@@ -154,6 +158,7 @@ export class TransactionService implements RetentionFloor {
 
   async #checkAll(): Promise<void> {
     // What has ended is in the log before anybody is asked, and its records are read in this round.
+    this.pending.note();
     this.ops.flush();
     await this.#dispatched();
     for (const queue of this.#queues.values()) await this.#check.round(queue);
@@ -171,14 +176,42 @@ export class TransactionService implements RetentionFloor {
     }
   }
 
-  /** Takes in that a transaction is over, known by the half message `half`; its newest copy is. */
-  ended(half: StoredMessage): void {
-    const { queueId, queueOffset } = half;
+  /** Takes in that a transaction is over, known by the half message at a queue offset. */
+  ended(queueId: number, queueOffset: number, topic: string): void {
+    this.noteEnd(queueId, queueOffset, this.ending(queueId, queueOffset), topic);
+  }
+
+  /**
+   * Takes in that a transaction is being ended: a second end does nothing. Answers the queue offset of its newest copy, for what must follow:
+   * `noteEnd` when that cannot be lost any more, or `reopen`.
+   */
+  ending(queueId: number, queueOffset: number): number {
     const queue = this.queue(queueId);
     const newest = queue.newest(queueOffset);
     queue.end(newest);
+    return newest;
+  }
+
+  /** Has a record tell of an end. */
+  noteEnd(queueId: number, queueOffset: number, newest: number, topic: string): void {
     this.ops.add(queueId, queueOffset);
     if (newest !== queueOffset) this.ops.add(queueId, newest);
+    this.metrics.add(topic, -1);
+    this.wake();
+  }
+
+  /** Takes in that a half message is a copy of one that has ended before. */
+  passOver(queueId: number, queueOffset: number): void {
+    const newest = this.ending(queueId, queueOffset);
+    if (!this.ops.hasRoom(queueId)) return;
+    this.ops.add(queueId, queueOffset);
+    if (newest !== queueOffset) this.ops.add(queueId, newest);
+    this.wake();
+  }
+
+  /** The transaction was not ended after all. */
+  reopen(queueId: number, newest: number): void {
+    this.queue(queueId).reopen(newest);
     this.wake();
   }
 

@@ -12,6 +12,7 @@ import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
+import { EndTransactionProcessor } from './end-transaction.ts';
 import { TRANS_GROUP } from './half-message.ts';
 
 export const COMMIT = 8;
@@ -44,6 +45,7 @@ export class World {
   fs: MemoryFileSystem;
   broker!: BrokerFixture;
   producer: FakeChannel = new FakeChannel();
+  #endTurn: () => void = () => {};
   readonly #config: Partial<BrokerConfig>;
   readonly #store: Partial<MessageStoreConfig>;
 
@@ -59,7 +61,15 @@ export class World {
     const { context } = this.broker;
     registerProcessors(this.broker, context);
     const ids = new UniqueIds({ ip: context.storeHost.subarray(0, 4), pid: 1, salt: 1 }, 1);
-    new SendMessageProcessor(context, ids).register(this.broker);
+    const send = new SendMessageProcessor(context, ids);
+    const ends = new EndTransactionProcessor(context);
+    send.register(this.broker);
+    ends.register(this.broker);
+    this.#endTurn = () => {
+      send.endTurn();
+      ends.endTurn();
+    };
+    context.topics.load();
     context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
     context.offsets.load();
     context.transactions.metrics.load();
@@ -91,6 +101,10 @@ export class World {
   }
 
   async settle(work: Promise<unknown>): Promise<void> {
+    await this.settled(work);
+  }
+
+  async settled<T>(work: Promise<T>): Promise<T> {
     let done = false;
     void work.finally(() => {
       done = true;
@@ -99,7 +113,7 @@ export class World {
       await setImmediate();
       this.clock.advance(10);
     }
-    await work;
+    return await work;
   }
 
   /** Lets time pass, with the loop turns that what falls due needs. */
@@ -117,9 +131,16 @@ export class World {
     await this.pass(11_000, 500);
   }
 
+  /** A request of the producer's, and the end of its turn. */
+  ask(code: number, fields: Record<string, string | number | boolean>, body = ''): Promise<Answer> {
+    const answer = this.broker.ask(code, fields, body, this.producer);
+    this.#endTurn();
+    return answer;
+  }
+
   send(name: string, properties: Record<string, string> = {}, fields: Record<string, string> = {}): Promise<Answer> {
     const all = { UNIQ_KEY: name, TRAN_MSG: 'true', PGROUP: 'PG', WAIT: 'true', TAGS: 'A', ...properties };
-    return this.broker.ask(
+    return this.ask(
       RequestCode.SEND_MESSAGE,
       {
         producerGroup: 'PG',
@@ -136,7 +157,6 @@ export class World {
         ...fields,
       },
       `body of ${name}`,
-      this.producer,
     );
   }
 
@@ -145,22 +165,22 @@ export class World {
     return { offset: decodeOffsetMessageId(ext['msgId']!).offset, queueOffset: Number(ext['queueOffset']) };
   }
 
+  /** An end with just these fields. */
+  endWith(fields: Record<string, string>): Promise<Answer> {
+    return this.ask(RequestCode.END_TRANSACTION, fields);
+  }
+
   end(half: Half, outcome: number, fields: Record<string, string | number | boolean> = {}): Promise<Answer> {
-    return this.broker.ask(
-      RequestCode.END_TRANSACTION,
-      {
-        producerGroup: 'PG',
-        tranStateTableOffset: half.queueOffset,
-        commitLogOffset: half.offset,
-        commitOrRollback: outcome,
-        fromTransactionCheck: false,
-        msgId: 'id',
-        transactionId: 'id',
-        ...fields,
-      },
-      '',
-      this.producer,
-    );
+    return this.ask(RequestCode.END_TRANSACTION, {
+      producerGroup: 'PG',
+      tranStateTableOffset: half.queueOffset,
+      commitLogOffset: half.offset,
+      commitOrRollback: outcome,
+      fromTransactionCheck: false,
+      msgId: 'id',
+      transactionId: 'id',
+      ...fields,
+    });
   }
 
   /** What the producer was asked about. */

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SeededRandom, viewOf } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
-import { createOffsetMessageId } from '../../message/index.ts';
+import {
+  createOffsetMessageId,
+  propertiesTextInJavaOrder,
+  RecordView,
+  readRecord,
+  Verify,
+} from '../../message/index.ts';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
 import { TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
+import { makeHalf } from './half-message.ts';
 import { COMMIT, type Half, ROLLBACK, ROUNDS, UNKNOWN, World } from './transaction.test.support.ts';
 
 const METRICS = '/store/config/transactionMetrics';
@@ -46,6 +54,54 @@ test('a half message waits aside with its origin, and a commit stores what Rocke
   assert.equal(message!.storeTimestamp, half!.storeTimestamp + 100);
   assert.equal(Buffer.from(message!.body).toString(), 'body of u1');
   assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
+});
+
+test('the bytes of the fast way are those of the slow way, whatever the properties', async () => {
+  const w = await new World().start();
+  const random = new SeededRandom(5);
+  const { context } = w.broker;
+  const propertiesAt = async (offset: number): Promise<string> => {
+    const record = (await context.store.recordAt(offset))!;
+    const view = new RecordView();
+    readRecord(record, viewOf(record), 0, record.length, Verify.BODY_CRC, view);
+    return Buffer.from(record.subarray(view.propertiesStart, view.propertiesEnd)).toString();
+  };
+  const names = [
+    'KEYS',
+    'REAL_TOPIC',
+    'REAL_QID',
+    '__transactionId__',
+    'MSG_REGION',
+    'CLUSTER',
+    'TRANSACTION_CHECK',
+    'Aa',
+    'BB',
+  ];
+  for (let i = 0; i < 200; i++) {
+    const sent = new Map<string, string>();
+    for (const name of names) if (random.int(3) === 0) sent.set(name, `v${random.int(100)}`);
+    const many = i % 20 === 0 ? 40 + random.int(70) : random.int(8);
+    for (let k = 0; k < many; k++) sent.set(`${random.int(2) === 0 ? 'p' : 'Größe'}${random.int(1000)}`, `é${k}`);
+    const half = await w.half(`u${i}`, Object.fromEntries(sent));
+    const message = messageWith({ topic: 'T', queueId: 1, properties: new Map() });
+    message.properties = new Map([
+      ['UNIQ_KEY', `u${i}`],
+      ['TRAN_MSG', 'true'],
+      ['PGROUP', 'PG'],
+      ['WAIT', 'true'],
+      ['TAGS', 'A'],
+      ...sent,
+    ]);
+    const { properties } = message;
+    properties.set('MSG_REGION', 'DefaultRegion').set('TRACE_ON', 'true').set('CLUSTER', 'DefaultCluster');
+    makeHalf(message);
+    assert.equal(await propertiesAt(half.offset), propertiesTextInJavaOrder(properties));
+    const at = context.store.watermarks.wrote;
+    await w.end(half, COMMIT);
+    properties.delete('REAL_TOPIC');
+    properties.delete('REAL_QID');
+    assert.equal(await propertiesAt(at), propertiesTextInJavaOrder(properties));
+  }
 });
 
 test('an end that does not fit its half message is refused in RocketMQ words', async () => {
@@ -220,37 +276,60 @@ test('B47: an end that stands far behind in the records is read before anything 
   assert.equal((await w.all(TRANS_CHECK_MAX_TIME_TOPIC)).length, 0);
 });
 
-test('B49: cleaning unused topics leaves the records of ended transactions; nobody is asked about those', async () => {
+test("B49: cleaning unused topics leaves the broker's own queues; nobody is asked about ended transactions", async () => {
   const w = await new World().start();
-  for (let i = 0; i < 25; i++) await w.end(await w.half(`u${i}`), i < 20 ? COMMIT : ROLLBACK);
+  const ends: Array<[Half, number]> = [];
+  for (let i = 0; i < 25; i++) ends.push([await w.half(`u${i}`), i < 20 ? COMMIT : ROLLBACK]);
+  for (const [half, outcome] of ends) await w.end(half, outcome);
   await w.pass(4000);
-  const { context } = w.broker;
-  const ends = (): number[][] =>
-    [TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC].map((topic) => [
-      context.store.minOffsetInQueue(topic, 0),
-      context.store.maxOffsetInQueue(topic, 0),
-    ]);
-  const before = ends();
-  context.topics.createInSend('Unrelated', 'TBW102', 'test', 4, 0);
-  await w.broker.put(messageWith({ topic: 'Unrelated' }));
-  await w.settle(w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'Unrelated' }));
-  await w.settle(w.broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, { groupName: 'unrelated' }));
-  await w.settle(w.broker.ask(RequestCode.CLEAN_UNUSED_TOPIC));
-  await w.settle(w.broker.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE));
-  assert.deepEqual(ends(), before);
+  // The other queues of the broker's own are in use, too.
+  const { offset } = (await w.all('T', 1)).map((message) => ({ offset: message.physicalOffset }))[0]!;
+  w.broker.context.groups.findOrCreate('G');
+  const sendBack = { group: 'G', offset, delayLevel: 2, originTopic: 'T' };
+  assert.equal((await w.settled(w.broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, sendBack))).code, 0);
+  await w.broker.put(messageWith({ topic: '%RETRY%G' }));
+  const own = ['rmq_sys_wheel_timer', 'rmq_sys_REVIVE_LOG_DefaultCluster'];
+  for (const topic of own) await w.broker.put(messageWith({ topic }));
+  await w.pass(100);
+  const queues = (): string[] => {
+    const { store } = w.broker.context;
+    return [...store.queues()]
+      .filter(({ topic }) => topic !== 'Unrelated')
+      .map(({ topic, queueId }) => {
+        return `${topic}/${queueId} ${store.minOffsetInQueue(topic, queueId)} ${store.maxOffsetInQueue(topic, queueId)}`;
+      })
+      .sort();
+  };
+  const before = queues();
+  assert.deepEqual(before, [
+    '%RETRY%G/0 0 1',
+    'RMQ_SYS_TRANS_HALF_TOPIC/0 0 25',
+    'RMQ_SYS_TRANS_OP_HALF_TOPIC/0 0 1',
+    'SCHEDULE_TOPIC_XXXX/1 0 1',
+    'T/1 0 20',
+    'rmq_sys_REVIVE_LOG_DefaultCluster/0 0 1',
+    'rmq_sys_wheel_timer/0 0 1',
+  ]);
+  const clean = async (): Promise<void> => {
+    const { context } = w.broker;
+    context.topics.createInSend('Unrelated', 'TBW102', 'test', 4, 0);
+    await w.broker.put(messageWith({ topic: 'Unrelated' }));
+    await w.settled(w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'Unrelated' }));
+    await w.settled(w.broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, { groupName: 'unrelated' }));
+    await w.settled(w.broker.ask(RequestCode.CLEAN_UNUSED_TOPIC));
+    await w.settled(w.broker.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE));
+    assert.deepEqual(queues(), before);
+  };
+  await clean();
   await w.pass(7000);
   await w.round();
   await w.round();
   assert.deepEqual(w.asked, []);
   await w.stop();
   await w.start();
-  assert.deepEqual(
-    [TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC].map((topic) => [
-      w.broker.context.store.minOffsetInQueue(topic, 0),
-      w.broker.context.store.maxOffsetInQueue(topic, 0),
-    ]),
-    before,
-  );
+  await w.pass(100);
+  assert.deepEqual(queues(), before);
+  await clean();
   await w.round();
   assert.deepEqual(w.asked, []);
 });
@@ -314,6 +393,84 @@ test('the late end of the producer and its answer to a check deliver once', asyn
   assert.deepEqual(await w.delivered(), ['u1']);
   assert.deepEqual(w.asked, ['u1']);
   assert.deepEqual(w.positions, [2, 2]);
+});
+
+test('a transaction that ended before a kill ends once, though no record tells of it', async () => {
+  const w = await new World().start();
+  await w.end(await w.half('u1'), COMMIT);
+  const late = await w.half('u2');
+  assert.deepEqual(await w.delivered(), ['u1']);
+  assert.deepEqual(await w.ops(), []);
+  w.die();
+  await w.start();
+  assert.deepEqual(await w.delivered(), ['u1']);
+  await w.pass(7000);
+  await w.round();
+  assert.deepEqual(w.asked, ['u1', 'u2']);
+  assert.equal((await w.answer(0, COMMIT)).code, 0);
+  // The answer to a check and the producer's own end, late, one behind the other.
+  await w.answer(1, COMMIT);
+  await w.end(late, COMMIT);
+  await w.pass(7000);
+  assert.deepEqual(await w.delivered(), ['u1', 'u2']);
+  w.die();
+  await w.start();
+  await w.end(late, COMMIT);
+  await w.round();
+  assert.deepEqual(await w.delivered(), ['u1', 'u2']);
+  await w.round();
+  assert.equal(w.broker.context.transactions.open, false);
+  assert.deepEqual(w.asked, []);
+});
+
+test('a start between a check and the two ends of its transaction delivers once, in either order', async () => {
+  const w = await new World().start();
+  const halves = [await w.half('u1'), await w.half('u2')];
+  await w.pass(7000);
+  await w.round();
+  assert.deepEqual(w.asked, ['u1', 'u2']);
+  const asked = w.checks.map((ext) => {
+    return { offset: Number(ext['commitLogOffset']), queueOffset: Number(ext['tranStateTableOffset']) };
+  });
+  await w.stop();
+  await w.start();
+  await w.end(halves[0]!, COMMIT);
+  await w.end(asked[0]!, COMMIT, { fromTransactionCheck: true });
+  // In one turn.
+  const both = [w.end(asked[1]!, COMMIT, { fromTransactionCheck: true }), w.end(halves[1]!, COMMIT)];
+  for (const answer of await Promise.all(both)) assert.equal(answer.code, 0);
+  assert.deepEqual((await w.delivered()).sort(), ['u1', 'u2']);
+  await w.pass(7000);
+  await w.round();
+  await w.round();
+  assert.deepEqual(w.asked, []);
+});
+
+test('a commit whose message cannot be written is open again, and is delivered when it is said once more', async () => {
+  const w = await new World({ transactionOpBatchInterval: 100 }).start();
+  const halves = [await w.half('u1'), await w.half('u2'), await w.half('u3', { CHECK_IMMUNITY_TIME_IN_SECONDS: '6' })];
+  await w.pass(100);
+  const fault = w.fs.fail({ operation: 'write', path: 'commitlog', code: 'DISK_FULL' });
+  const answers = await Promise.all(halves.map((half) => w.end(half, COMMIT)));
+  assert.equal(fault.hits, 1);
+  for (const { code, remark } of answers) {
+    assert.deepEqual([code, remark], [ResponseCode.SERVICE_NOT_AVAILABLE, 'Service not available now.']);
+  }
+  fault.clear();
+  await w.pass(20_000);
+  assert.deepEqual([await w.delivered(), await w.ops()], [[], []]);
+  assert.equal(w.broker.context.transactions.metrics.count('T'), 3);
+  // One says it again, the others are asked.
+  assert.equal((await w.end(halves[0]!, COMMIT)).code, 0);
+  await w.round();
+  assert.deepEqual(w.asked, ['u2', 'u3']);
+  for (const i of [0, 1]) assert.equal((await w.answer(i, COMMIT)).code, 0);
+  assert.deepEqual(await w.delivered(), ['u1', 'u2', 'u3']);
+  await w.pass(2000);
+  await w.round();
+  assert.deepEqual(w.asked, ['u2', 'u3']);
+  assert.equal(w.broker.context.transactions.open, false);
+  assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
 });
 
 test('a start goes on where the last one was, after a stop and after a kill', async () => {

@@ -375,6 +375,16 @@ export class MessageReader {
     return undefined;
   }
 
+  /** As `MessageStore.recordInMemory`. */
+  recordInMemory(offset: number, out: RecordView): Uint8Array | undefined {
+    if (!(offset < this.#log.committed)) return undefined;
+    const chunk = this.#log.chunkAt(offset);
+    if (chunk === undefined) return undefined;
+    const end = Math.min(chunk.used, this.#log.committed - chunk.start);
+    const outcome = readRecord(chunk.bytes, chunk.view, offset - chunk.start, end, Verify.STRUCTURE, out);
+    return outcome === RecordOutcome.RECORD && out.physicalOffset === offset ? chunk.bytes : undefined;
+  }
+
   /** Bytes of the log; undefined if the range is not whole in what is committed and in one file. */
   #bytes(offset: number, length: number): Promise<Uint8Array | undefined> {
     const { fileSize, minimum, committed } = this.#log;

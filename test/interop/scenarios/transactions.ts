@@ -129,7 +129,9 @@ export const transactions: Suite = {
       name: 'a producer is gone, and another of its group answers, also after a kill',
       async run(env) {
         const topic = 'TransGone';
-        const broker = await env.startBroker(env.sutKind, SMALL);
+        // No record tells of the ends before the kill.
+        const late = { transactionCheckInterval: 600_000, transactionOpBatchInterval: 600_000 };
+        const broker = await env.startBroker(env.sutKind, { smallFiles: true, conf: late });
         const first = transact(env, broker, topic, { count: 6, local: 'commit,unknown', check: 'unknown' });
         await sentAll(first);
         await first.kill();
@@ -137,11 +139,15 @@ export const transactions: Suite = {
         await broker.kill();
         const again = await env.startBroker(env.sutKind, { ...SMALL, storeDir: broker.storeDir });
         const second = transact(env, again, topic, { instance: 'other', check: 'commit' });
-        await second.until('the open ones are asked about', (rows) => checks(rows).length >= 3);
+        await second.until(
+          'all are asked about',
+          (rows) => new Set(checks(rows).map((row) => row['checked'])).size >= 6,
+        );
         await until('all are delivered', async () => (await stored({ ...env, broker: again } as Env, topic)) >= 6);
-        const found = ofTopic(await drain(env.java, again, [topic]), topic);
-        assert.deepEqual([...new Set(indexesOf(found))], range(0, 6));
         await second.close();
+        const found = indexesOf(ofTopic(await drain(env.java, again, [topic]), topic));
+        // RocketMQ delivers those once more that had ended before the kill.
+        assert.deepEqual(env.sutKind === 'java' ? [...new Set(found)] : found, range(0, 6));
         await again.stop();
       },
     },
@@ -160,7 +166,12 @@ export const transactions: Suite = {
         const again = await env.startBroker(env.sutKind, { ...options, port, storeDir: broker.storeDir });
         await sentAll(producer);
         const wanted = new Set(accepted(producer.rows).map((row) => Number(row['sent'])));
+        let last = -1;
         await until('nothing is open', async () => {
+          // What comes while it is drained would be more than the drain was told of.
+          const before = last;
+          last = await stored({ ...env, broker: again } as Env, topic);
+          if (last < wanted.size || last !== before) return false;
           const found = ofTopic(await drain(env.java, again, [topic]), topic);
           const have = new Set(indexesOf(found));
           return [...wanted].every((index) => have.has(index));
