@@ -25,8 +25,8 @@ import (
 
 type options struct {
 	namesrv, topic, group, mode, tags, prefix, expression, sql, model, instance, local, check string
-	count, batch, delayLevel, failFirst, maxReconsume                      int
-	keys, orderly                                                          bool
+	count, batch, delayLevel, failFirst, maxReconsume                                         int
+	keys, orderly                                                                             bool
 }
 
 var stdout sync.Mutex

@@ -9,7 +9,8 @@ import { until } from '../wait.ts';
 import { stored } from './java-producer.ts';
 
 async function consumed(child: Child, count: number): Promise<Row[]> {
-  await child.until(`${count} messages`, (rows) => new Set(received(rows).map((row) => row['msgId'])).size >= count);
+  const ids = (rows: readonly Row[]) => new Set(received(rows).map((row) => row['uniqKey'] ?? row['msgId']));
+  await child.until(`${count} messages`, (rows) => ids(rows).size >= count);
   return received(await child.close());
 }
 
