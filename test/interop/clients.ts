@@ -1,11 +1,11 @@
-// The programs that talk to a broker and that we did not write: the Java client, mqadmin and the Go client, each run as a
+// The programs that talk to a broker and that we did not write: the Java client, mqadmin, the Go and the Python client, each run as a
 // process of its own. Rows are their JSON lines.
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { Child, type Row } from './child.ts';
 import { JAVA_OPENS } from './java-system.ts';
-import type { JavaTools } from './toolchain.ts';
+import type { JavaTools, PythonTools } from './toolchain.ts';
 import { InteropError } from './wait.ts';
 
 /** Options of a sub-command: `--name value`. */
@@ -109,6 +109,29 @@ export class GoClient {
       cwd: this.#dir,
       env: { ...process.env, HOME: this.#dir },
       logFile: join(this.#dir, 'go-client.log'),
+    });
+  }
+}
+
+/** The Python client, and in it the C++ client. */
+export class PythonClient {
+  readonly #tools: PythonTools;
+  readonly #dir: string;
+
+  constructor(tools: PythonTools, dir: string) {
+    this.#tools = tools;
+    this.#dir = dir;
+  }
+
+  async run(command: string, options: Options): Promise<Row[]> {
+    return await this.start(command, options).finish();
+  }
+
+  start(command: string, options: Options): Child {
+    return Child.client(`python ${command}`, this.#tools.python, [this.#tools.program, command, ...words(options)], {
+      cwd: this.#dir,
+      env: { ...process.env, HOME: this.#dir, PYTHONDONTWRITEBYTECODE: '1' },
+      logFile: join(this.#dir, 'python-client.log'),
     });
   }
 }

@@ -4,7 +4,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorText } from '../../src/common/index.ts';
-import { GoClient, JavaClient } from './clients.ts';
+import { GoClient, JavaClient, PythonClient } from './clients.ts';
 import { GantrySystem } from './gantry-system.ts';
 import { JavaSystem } from './java-system.ts';
 import type { Ports } from './ports.ts';
@@ -73,6 +73,10 @@ export class Env {
 
   get go(): GoClient {
     return new GoClient(this.#tools.go!, this.dir);
+  }
+
+  get python(): PythonClient {
+    return new PythonClient(this.#tools.python!, this.dir);
   }
 
   /** Starts a broker that ends with the scenario at the latest. */

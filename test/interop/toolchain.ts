@@ -1,6 +1,7 @@
 // What the suite needs and the repository does not hold: RocketMQ's artifacts from Maven Central, the Go client from the
-// module proxy. Both come through mvn and go into a cache folder, once for each version of pom.xml, go.mod and sources.
-// Without java, mvn or go the scenarios that need them are skipped; with CI=true the tools are installed, or the run fails.
+// module proxy, the Python client from PyPI. They come through mvn, go and pip into a cache folder, once for each version of
+// pom.xml, go.mod, requirements.txt and sources. Without java, mvn, go or python3 the scenarios that need them are skipped;
+// with CI=true the tools are installed, or the run fails.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -10,7 +11,7 @@ import { dirname, join } from 'node:path';
 import { InteropError } from './wait.ts';
 
 /** A tool set that a scenario can ask for. */
-export type Need = 'java' | 'go';
+export type Need = 'java' | 'go' | 'python';
 
 /** Java: the command, and a class path with RocketMQ and the suite's own program. */
 export interface JavaTools {
@@ -18,10 +19,17 @@ export interface JavaTools {
   classPath: string;
 }
 
+/** Python: the interpreter of the client's environment, and the suite's own program. */
+export interface PythonTools {
+  python: string;
+  program: string;
+}
+
 /** What could be prepared; `missing` says why the rest could not. */
 export interface Tools {
   java: JavaTools | undefined;
   go: string | undefined;
+  python: PythonTools | undefined;
   missing: Partial<Record<Need, string>>;
 }
 
@@ -31,7 +39,11 @@ const PACKAGES: Record<string, string> = {
   javac: 'default-jdk-headless',
   mvn: 'maven',
   go: 'golang',
+  python3: 'python3-venv',
 };
+
+/** Where the Python client has a library of its own. */
+const PYTHON_HERE = process.platform === 'linux' && process.arch === 'x64';
 
 /** The repository's root. */
 export const ROOT: string = findRoot(import.meta.dirname);
@@ -43,7 +55,7 @@ export function cacheDir(): string {
 
 /** Prepares what is asked for. @throws with CI=true if that is not possible. */
 export function prepareTools(needs: ReadonlySet<Need>, log: (line: string) => void): Tools {
-  const tools: Tools = { java: undefined, go: undefined, missing: {} };
+  const tools: Tools = { java: undefined, go: undefined, python: undefined, missing: {} };
   if (needs.has('java')) {
     const lacking = lackingCommands(['java', 'javac', 'mvn'], log);
     if (lacking === undefined) tools.java = prepareJava(log);
@@ -53,6 +65,11 @@ export function prepareTools(needs: ReadonlySet<Need>, log: (line: string) => vo
     const lacking = lackingCommands(['go'], log);
     if (lacking === undefined) tools.go = prepareGo(log);
     else tools.missing.go = lacking;
+  }
+  if (needs.has('python')) {
+    const lacking = PYTHON_HERE ? lackingCommands(['python3'], log) : 'the Python client runs on Linux on x86-64 only';
+    if (lacking === undefined) tools.python = preparePython(log);
+    else tools.missing.python = lacking;
   }
   return tools;
 }
@@ -88,9 +105,25 @@ function prepareGo(log: (line: string) => void): string {
   return join(folder, 'interop');
 }
 
-/** True if a command can be started. */
+/** An environment with the client, whose wheel holds RocketMQ's C++ library. */
+function preparePython(log: (line: string) => void): PythonTools {
+  const source = join(ROOT, 'test/interop/python');
+  const requirements = join(source, 'requirements.txt');
+  const folder = join(cacheDir(), `python-${hashOf([requirements])}`);
+  once(folder, (part) => {
+    log('installing the Python client by pip');
+    run('python3', ['-m', 'venv', part], source);
+    const words = ['-m', 'pip', 'install', '-q', '--no-deps', '--only-binary', ':all:', '--require-hashes', '-r'];
+    run(join(part, 'bin/python'), [...words, requirements], source);
+  });
+  return { python: join(folder, 'bin/python'), program: join(source, 'main.py') };
+}
+
+/** True if a command can be started; of Python, if it can make environments. */
 export function hasCommand(name: string): boolean {
-  return spawnSync(name, [name === 'go' ? 'version' : '-version'], { stdio: 'ignore' }).error === undefined;
+  const words = { go: ['version'], python3: ['-c', 'import venv, ensurepip'] }[name] ?? ['-version'];
+  const result = spawnSync(name, words, { stdio: 'ignore' });
+  return result.error === undefined && (name !== 'python3' || result.status === 0);
 }
 
 /** Undefined if all commands are there, at the latest after an installation; else one line that says what is missing. */

@@ -24,9 +24,9 @@ import (
 )
 
 type options struct {
-	namesrv, topic, group, mode, tags, prefix, expression, model, instance string
-	count, batch, delayLevel, failFirst, maxReconsume                      int
-	keys, orderly                                                          bool
+	namesrv, topic, group, mode, tags, prefix, expression, sql, model, instance, local, check string
+	count, batch, delayLevel, failFirst, maxReconsume                                         int
+	keys, orderly                                                                             bool
 }
 
 var stdout sync.Mutex
@@ -44,7 +44,7 @@ func line(row map[string]any) {
 func main() {
 	rlog.SetLogLevel("error")
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "a sub-command is needed: produce, consume")
+		fmt.Fprintln(os.Stderr, "a sub-command is needed: produce, consume, transact, request-reply")
 		os.Exit(2)
 	}
 	var o options
@@ -56,6 +56,9 @@ func main() {
 	flags.StringVar(&o.tags, "tags", "", "tags, with commas, in turn")
 	flags.StringVar(&o.prefix, "prefix", "m", "prefix of bodies and keys")
 	flags.StringVar(&o.expression, "expression", "*", "tag expression")
+	flags.StringVar(&o.sql, "sql", "", "SQL92 expression, in place of the tags'")
+	flags.StringVar(&o.local, "local", "commit", "commit, rollback or unknown, with commas, in turn: what a local transaction says")
+	flags.StringVar(&o.check, "check", "commit", "what the answer to a check says")
 	flags.StringVar(&o.model, "model", "cluster", "cluster or broadcast")
 	flags.StringVar(&o.instance, "instance", "go", "instance name")
 	flags.IntVar(&o.count, "count", 1, "messages")
@@ -72,6 +75,8 @@ func main() {
 		err = produce(o)
 	case "consume":
 		err = consume(o)
+	case "transact":
+		err = transact(o)
 	case "request-reply":
 		err = requestReply(o)
 	default:
@@ -259,6 +264,9 @@ func consume(o options) error {
 	var lock sync.Mutex
 	deliveries := map[string]int{}
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: o.expression}
+	if o.sql != "" {
+		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: o.sql}
+	}
 	err = c.Subscribe(o.topic, selector, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		again := false
 		for _, m := range messages {
@@ -290,9 +298,58 @@ func consume(o options) error {
 		return err
 	}
 	line(map[string]any{"started": true})
+	untilEndOfInput()
+	return c.Shutdown()
+}
+
+func untilEndOfInput() {
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		// Only the end of the input means something.
 	}
-	return c.Shutdown()
+}
+
+// What the local transactions and the checks of a producer say.
+type verdicts struct {
+	local []string
+	check string
+}
+
+var states = map[string]primitive.LocalTransactionState{
+	"commit": primitive.CommitMessageState, "rollback": primitive.RollbackMessageState, "unknown": primitive.UnknowState,
+}
+
+func (v verdicts) ExecuteLocalTransaction(m *primitive.Message) primitive.LocalTransactionState {
+	index, _ := strconv.Atoi(m.GetProperty("index"))
+	return states[v.local[index%len(v.local)]]
+}
+
+func (v verdicts) CheckLocalTransaction(m *primitive.MessageExt) primitive.LocalTransactionState {
+	index, _ := strconv.Atoi(m.GetProperty("index"))
+	line(map[string]any{"checked": index, "topic": m.Topic, "transactionId": m.TransactionId})
+	return states[v.check]
+}
+
+func transact(o options) error {
+	p, err := rocketmq.NewTransactionProducer(
+		verdicts{strings.Split(o.local, ","), o.check},
+		producer.WithNameServer([]string{o.namesrv}), producer.WithGroupName(o.group), producer.WithInstanceName(o.instance),
+		producer.WithSendMsgTimeout(15*time.Second),
+	)
+	if err != nil {
+		return err
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	for i := 0; i < o.count; i++ {
+		r, err := p.SendMessageInTransaction(context.Background(), o.message(i))
+		if err != nil {
+			return err
+		}
+		line(sent(i, r.SendResult))
+	}
+	line(map[string]any{"sentAll": true})
+	untilEndOfInput()
+	return p.Shutdown()
 }

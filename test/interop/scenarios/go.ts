@@ -1,10 +1,12 @@
-// The Go client: producer and push consumer, against what the Java client sees.
+// The Go client: producer, push consumer, filters and transactions, against what the Java client sees.
 
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
 import { received, sent } from '../clients.ts';
 import { drain } from '../drained.ts';
 import type { Suite } from '../runner.ts';
+import { until } from '../wait.ts';
+import { stored } from './java-producer.ts';
 
 async function consumed(child: Child, count: number): Promise<Row[]> {
   await child.until(`${count} messages`, (rows) => new Set(received(rows).map((row) => row['index'])).size >= count);
@@ -23,6 +25,14 @@ export const go: Suite = {
   name: 'go',
   needs: ['go', 'java'],
   shared: 'small files',
+  broker: {
+    conf: {
+      enablePropertyFilter: true,
+      transactionCheckInterval: 1000,
+      transactionTimeOut: 2000,
+      transactionOpBatchInterval: 300,
+    },
+  },
   scenarios: [
     {
       name: 'producer sync, async and batch; a Java pull finds all',
@@ -62,6 +72,45 @@ export const go: Suite = {
           [...(await drain(env.java, env.broker, [topic])).values()].map((row) => [row['uniqKey'], row['bodySha256']]),
         );
         for (const row of received(all.rows)) assert.equal(row['bodySha256'], java.get(row['msgId']), 'another body');
+      },
+    },
+    {
+      name: 'SQL92: what is there, and what comes while it waits',
+      async run(env) {
+        const topic = 'GoSql';
+        const options = { namesrv: env.broker.namesrvAddr, topic, tags: 'TagA,TagB' };
+        await env.go.run('produce', { ...options, count: 30 });
+        const sql = "index BETWEEN 3 AND 1000 AND TAGS = 'TagA' AND color IS NULL";
+        const wanted = range(30).filter((i) => i >= 3 && i % 2 === 0);
+        const consumer = env.go.start('consume', { ...options, group: 'G-GoSql', sql });
+        await consumer.until('what is there', (rows) => received(rows).length >= wanted.length);
+        await env.java.run('produce', { ...options, start: 30, count: 10 });
+        assert.deepEqual(indexes(await consumed(consumer, wanted.length + 5)), [...wanted, 30, 32, 34, 36, 38]);
+      },
+    },
+    {
+      name: 'transactions: commit, rollback, and unknown that a check ends',
+      async run(env) {
+        const topic = 'GoTransactions';
+        const options = { namesrv: env.broker.namesrvAddr, topic, local: 'commit,rollback,unknown' };
+        const producer = env.go.start('transact', { ...options, count: 12, group: 'T-Go', check: 'commit' });
+        await producer.until('all are sent', (rows) => rows.some((row) => row['sentAll'] === true));
+        const sends = sent(producer.rows);
+        for (const row of sends) assert.equal(row['status'], 'SEND_OK');
+        const expected = range(12).filter((i) => i % 3 !== 1);
+        await until('all are delivered', async () => (await stored(env, topic)) >= expected.length);
+        const asked = (await producer.close()).filter((row) => row['checked'] !== undefined);
+        assert.deepEqual(new Set(asked.map((row) => row['checked'])), new Set(range(12).filter((i) => i % 3 === 2)));
+        for (const row of asked) {
+          assert.equal(row['topic'], topic);
+          assert.equal(row['transactionId'], sends.find((send) => send['sent'] === row['checked'])!['msgId']);
+        }
+        const found = [...(await drain(env.java, env.broker, [topic])).values()];
+        const have = found.map((row) => Number((row['properties'] as Record<string, string>)['index']));
+        assert.deepEqual(
+          have.sort((a, b) => a - b),
+          expected,
+        );
       },
     },
     {

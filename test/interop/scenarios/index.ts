@@ -11,6 +11,7 @@ import { javaProducer } from './java-producer.ts';
 import { javaRest } from './java-rest.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
+import { python } from './python.ts';
 import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
@@ -28,6 +29,7 @@ export const suites: readonly Suite[] = [
   mqadmin,
   clientJava,
   go,
+  python,
   roundTrip,
   queueKinds,
   retention,
