@@ -5,6 +5,9 @@ import { hostField, PropertyName, propertiesTextInJavaOrder, type StoredMessage 
 import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../store/index.ts';
 import { SCHEDULE_TOPIC } from './topic/topic-names.ts';
 
+/** Properties that ask for a time of delivery. */
+const TIMER_WISHES = [PropertyName.TIMER_DELIVER_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS];
+
 /** A message to store. */
 export interface InternalMessage {
   topic: string;
@@ -72,6 +75,8 @@ export function applyDelayLevel(message: InternalMessage, maxLevel: number): voi
   const wanted = delayLevelOf(message.properties);
   const transaction = message.sysFlag & 0xc;
   if (wanted <= 0 || (transaction !== 0 && transaction !== 0x8)) return;
+  // RocketMQ: checkIfTimerMessage: the level counts.
+  for (const name of TIMER_WISHES) message.properties.delete(name);
   const level = Math.min(wanted, maxLevel);
   if (level !== wanted) message.properties.set(PropertyName.DELAY, String(level));
   message.properties.set(PropertyName.REAL_TOPIC, message.topic);

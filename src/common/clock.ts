@@ -50,6 +50,8 @@ interface Pending {
  */
 export class FakeClock implements Clock {
   #now: number;
+  /** Ms that the wall clock is ahead of the time that passes. */
+  #ahead = 0;
   #order = 0;
   #pending: Pending[] = [];
   #soon: Array<() => void> = [];
@@ -61,7 +63,12 @@ export class FakeClock implements Clock {
   }
 
   now(): number {
-    return this.#now;
+    return this.#now + this.#ahead;
+  }
+
+  /** Sets the wall clock ahead, or back: no time passes, and no timer knows. */
+  jump(ms: number): void {
+    this.#ahead += ms;
   }
 
   monotonic(): number {

@@ -65,13 +65,11 @@ function recall(context: BrokerContext, request: Request): void {
     if (fate === 'cancelled') return done(responder, handle, common);
     const order = orderOf(context, handle, key, slotMs, producerGroup, bornHost);
     putInternal(context.store, order, context.storeHost, (status, _result, reason) => {
-      const stored =
-        status === PutMessageStatus.PUT_OK ||
-        status === PutMessageStatus.FLUSH_DISK_TIMEOUT ||
-        status === PutMessageStatus.FLUSH_SLAVE_TIMEOUT ||
-        status === PutMessageStatus.SLAVE_NOT_AVAILABLE;
-      if (stored) return done(responder, handle, common);
-      context.timer.uncancel(slotMs, key);
+      if (status === PutMessageStatus.PUT_OK) return done(responder, handle, common);
+      if (status === PutMessageStatus.FLUSH_SLAVE_TIMEOUT || status === PutMessageStatus.SLAVE_NOT_AVAILABLE)
+        return done(responder, handle, common);
+      // RocketMQ: success. An order that is not known to be on disk does not last for certain, though it counts if it is there.
+      if (status !== PutMessageStatus.FLUSH_DISK_TIMEOUT) context.timer.uncancel(slotMs, key);
       responder.respond(ResponseCode.SYSTEM_ERROR, `recall failed, execute error (${reason})`, common);
     });
     context.timer.noted();

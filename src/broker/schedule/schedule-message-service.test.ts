@@ -242,7 +242,7 @@ test('B41: saved delay offset outside its queue: above its maximum', async () =>
 test('B41: saved delay offset outside its queue: below its minimum', async () => {
   const w = await new World({ mappedFileSizeCommitLog: 2000, fileReservedTime: 0, deleteWhen: '' }).start();
   for (let i = 0; i < 5; i++) await w.send(3, `old${i} ${'x'.repeat(600)}`);
-  await w.pass(11_000);
+  await w.pass(25_000);
   w.broker.context.store.retention.request();
   await w.pass(3000);
   const min = w.broker.context.store.minOffsetInQueue(SCHEDULE_TOPIC, 2);
@@ -478,4 +478,50 @@ test('delay levels are numbers with s, m, h or d', () => {
   assert.deepEqual(parseDelayLevels(' 1s 5m  2h 1d '), [1000, 300_000, 7_200_000, 86_400_000]);
   for (const text of ['', '1', 's', '1s,5s', '1 s'])
     assert.throws(() => parseDelayLevels(text), { code: 'CONFIG_VALUE' });
+});
+
+test('a stop whose last sync fails saves no position of deliveries that are not on disk', async () => {
+  const w = await new World({ flushIntervalCommitLog: 100_000, flushCommitLogThoroughInterval: 100_000 }).start();
+  for (let i = 0; i < 5; i++) await w.send(2, `m${i}`);
+  await w.stop();
+  await w.start();
+  await w.pass(6000);
+  assert.equal((await w.bodies()).length, 5);
+  w.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
+  await w.stop();
+  assert.equal(w.saved()[2] ?? 0, 0);
+});
+
+test('a clock that is set ahead makes no level wait for the old time', async () => {
+  const w = await new World().start();
+  await w.send(18, 'two hours');
+  await w.pass(2000);
+  w.clock.jump(7_200_000);
+  await w.pass(1000);
+  assert.deepEqual(await w.bodies(), ['two hours']);
+  await w.stop();
+});
+
+test('retention keeps a delayed message until its delivery is on disk', async () => {
+  const w = await new World({ flushIntervalCommitLog: 100_000, flushCommitLogThoroughInterval: 100_000 }).start();
+  await w.send(1, 'm');
+  await w.pass(2000);
+  assert.deepEqual(await w.bodies(), ['m']);
+  const removal = { moves: [{ topic: SCHEDULE_TOPIC, queueId: 0, from: 0, to: 1 }], start: 0, end: 1, forced: false };
+  assert.equal(w.broker.context.schedule.needed(removal as never), 1);
+  await w.stop();
+});
+
+test('a level of more days than a timer of the runtime has bits sleeps', async () => {
+  const w = await new World({ messageDelayLevel: '30d' }).start();
+  let longest = 0;
+  const after = w.clock.after.bind(w.clock);
+  w.clock.after = (ms, fn) => {
+    longest = Math.max(longest, ms);
+    return after(ms, fn);
+  };
+  await w.send(1, 'a month');
+  await w.pass(2000);
+  assert.ok(longest > 3_600_000 && longest < 2 ** 31, `${longest}`);
+  await w.stop();
 });

@@ -62,6 +62,8 @@ const TURN_MESSAGES = 256;
 const MOST_PENDING = 1024;
 /** Ms between two looks for messages of sleeping levels. */
 const LOOK_MS = 500;
+/** Longest timer: the runtime's have 31 bits. */
+const MOST_WAIT_MS = 86_400_000;
 /** Messages and bytes that one run reads. */
 const RUN_MESSAGES = 32;
 const RUN_BYTES = 1024 * 1024;
@@ -93,6 +95,8 @@ interface Level {
   /** Next queue offset to look at. */
   offset: number;
   timer: Timer | undefined;
+  /** Ms since 1970 at which `timer` is to go off. */
+  wakeMs: number;
   busy: boolean;
   /** Runs under way, oldest first, and their messages. */
   flights: Flight[];
@@ -159,12 +163,12 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     }
   }
 
-  /** Messages of a removal that are not delivered yet. */
+  /** Messages of a removal whose delivery is not on disk yet. */
   needed(removal: Removal): number {
     let count = 0;
     for (const { topic, queueId, from, to } of removal.moves) {
       if (topic !== SCHEDULE_TOPIC || queueId >= this.#delays.length) continue;
-      count += Math.max(0, to - Math.max(from, this.#offsets.get(queueId + 1) ?? 0));
+      count += Math.max(0, to - Math.max(from, this.#safe.get(queueId + 1) ?? 0));
     }
     return count;
   }
@@ -183,6 +187,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
         delayMs: this.#delays[level - 1]!,
         offset: this.#offsets.get(level) ?? 0,
         timer: undefined,
+        wakeMs: 0,
         busy: false,
         flights: [],
         pending: 0,
@@ -209,12 +214,14 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Saves exactly how far it came; for the end, when it is stopped and the store is closed, so that all deliveries are on disk. */
   close(): void {
-    const { flushed } = this.#parts.store.watermarks;
+    const { flushed, wrote } = this.#parts.store.watermarks;
     for (const level of this.#levels) {
       for (const flight of level.flights) flight.done ||= flight.end <= flushed;
       this.#settle(level);
     }
-    this.#safe = new Map(this.#offsets);
+    // Where the last sync has failed, what was safe before is all that the file may say.
+    if (flushed >= wrote) this.#safe = new Map(this.#offsets);
+    else if (this.#pending !== undefined && flushed >= this.#pending.end) this.#safe = this.#pending.offsets;
     this.#pending = undefined;
     this.markChanged();
     this.persistIfChanged();
@@ -289,7 +296,13 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Wakes the sleeping levels for which something has been stored. */
   #look(): void {
+    const now = this.environment.clock.now();
     for (const level of this.#levels) {
+      if (level.timer !== undefined && now >= level.wakeMs) {
+        // The clock was set ahead: the timer does not know.
+        level.timer.cancel();
+        level.timer = undefined;
+      }
       if (level.busy || level.timer !== undefined) continue;
       if (this.#parts.store.maxOffsetInQueue(SCHEDULE_TOPIC, level.level - 1) > level.offset) this.#run(level);
     }
@@ -304,7 +317,8 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       else this.#nextTurn(level);
       return;
     }
-    level.timer = clock.after(waitMs, () => {
+    level.wakeMs = atMs;
+    level.timer = clock.after(Math.min(waitMs, MOST_WAIT_MS), () => {
       level.timer = undefined;
       this.#run(level);
     });

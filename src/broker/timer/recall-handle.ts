@@ -21,7 +21,10 @@ export function decodeRecallHandle(text: string): RecallHandle | undefined {
   if (!/^[\w-]+={0,2}$/.test(text)) return undefined;
   const items = Buffer.from(text, 'base64url').toString('utf8').split(' ');
   if (items[0] !== 'v1' || items.length < 5) return undefined;
-  return { topic: items[1]!, brokerName: items[2]!, timestamp: items[3]!, messageId: items[4]! };
+  // A broker's name may hold spaces.
+  const time = items.length > 5 && /^\d+$/.test(items.at(-2)!) ? items.length - 2 : 3;
+  const brokerName = items.slice(2, time).join(' ');
+  return { topic: items[1]!, brokerName, timestamp: items[time]!, messageId: items[time + 1]! };
 }
 
 /** The handle of a message that went to the timer's topic; undefined if it did not, or waits for a retry. */

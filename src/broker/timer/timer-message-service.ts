@@ -34,9 +34,9 @@ import {
 import type { BrokerConfig } from '../broker-config.ts';
 import type { ConfigEnvironment } from '../config-manager.ts';
 import { copyOf, toPutRequest } from '../internal-put.ts';
-import { TIMER_TOPIC } from '../topic/topic-names.ts';
+import { isNotAllowedSendTopic, TIMER_TOPIC, topicNameFault } from '../topic/topic-names.ts';
 import { DueUnits, dueUnits } from './due-units.ts';
-import { RecordFetch } from './record-fetch.ts';
+import { type Fetched, RecordFetch } from './record-fetch.ts';
 import { TimerMetrics } from './timer-metrics.ts';
 import { timerPrecision } from './timer-put.ts';
 
@@ -57,6 +57,7 @@ const MOST_LATE_MS = 604_800_000;
 const FLOOR_MS = 60_000;
 /** RocketMQ: TIMER_ENQUEUE_MS of a message that never was in the wheel. */
 const NEVER_ENQUEUED = '9223372036854775807';
+const NO_BODY = new Uint8Array(0);
 const NUMBER = /^-?\d{1,15}$/;
 
 export interface TimerParts {
@@ -120,6 +121,8 @@ export class TimerMessageService implements RetentionFloor {
   #drainFor = -1;
   #drainTo = 0;
   #looking = false;
+  /** The queue's next message waits: for a slot of an earlier round that is not done, or for a store that takes nothing. */
+  #blocked = false;
   #lookTimer: Timer | undefined;
   #wakeTimer: Timer | undefined;
   #wakeMs = Number.POSITIVE_INFINITY;
@@ -133,6 +136,11 @@ export class TimerMessageService implements RetentionFloor {
   #floorCount: { start: number; atMs: number; count: number } | undefined;
   #tps = { atMs: 0, enqueued: 0, delivered: 0, enqueueTps: 0, dequeueTps: 0 };
   #metricsDay = '';
+  /** Where the last delivery ends in the CommitLog. */
+  #putEnd = 0;
+  /** Deliveries of the look under way that came too late for the wheel, and where they end in the CommitLog. */
+  #late: StoredMessage[] = [];
+  #lateEnds: number[] = [];
   /** The slot that a stop has left, and where its rest begins. */
   #partial: { slotMs: number; position: number; count: number } | undefined;
 
@@ -260,10 +268,15 @@ export class TimerMessageService implements RetentionFloor {
     const state = this.#state;
     if (state === undefined) return;
     await this.#flushing;
-    this.#shortenSlot(state);
-    if (this.#catchUpTo <= this.#queueOffset) this.#advance();
-    this.#safe = { readMs: this.#readMs, queueOffset: this.#savedOffset(), end: 0, logEnd: state.log.end };
+    const { flushed, wrote } = this.#parts.store.watermarks;
+    if (this.#pending !== undefined && flushed >= this.#pending.end) this.#safe = this.#pending;
     this.#pending = undefined;
+    // While the queue is read after a loss, and when the last sync has failed, the last safe mark counts.
+    if (flushed >= wrote && this.#held === undefined) {
+      this.#shortenSlot(state);
+      this.#advance();
+      this.#safe = { readMs: this.#readMs, queueOffset: this.#queueOffset, end: 0, logEnd: state.log.end };
+    }
     try {
       await this.#write(state);
     } catch (error) {
@@ -315,11 +328,13 @@ export class TimerMessageService implements RetentionFloor {
 
   #waitingIn({ log }: RecoveredTimer, { start, end }: Removal): number {
     let count = 0;
+    // A delivery that is not on disk may have to be made again.
+    const from = Math.min(this.#safe.readMs, this.#readMs);
     try {
       log.scan(
         this.#fileBefore(log, start),
         (_position, unit) => {
-          if (unit.offset >= start && unit.offset < end && unit.slotTime >= this.#readMs) count++;
+          if (unit.offset >= start && unit.offset < end && unit.slotTime >= from) count++;
           return unit.offset < end;
         },
         new TimerUnit(),
@@ -410,11 +425,14 @@ export class TimerMessageService implements RetentionFloor {
     if (result.status === GetMessageStatus.FOUND) {
       const bytes = new Uint8Array(result.totalBytes);
       if (!store.copyRecords(result, bytes, 0, again)) return;
-      if (!this.#take(state, this.#decoded(bytes), result.nextBeginOffset)) {
-        this.#looking = false;
-        this.#lookSoon(RETRY_MS);
-        return;
-      }
+      const next = result.nextBeginOffset;
+      const reached = this.#take(state, this.#decoded(bytes), next);
+      if (this.#late.length === 0) return this.#taken(state, reached, reached === next);
+      void this.#settleLate().then((settled) => {
+        if (settled) this.#taken(state, reached, reached === next);
+        else this.#looking = false;
+      });
+      return;
     } else if (result.nextBeginOffset > this.#queueOffset) {
       const from = this.#queueOffset;
       this.#queueOffset = result.nextBeginOffset;
@@ -430,9 +448,20 @@ export class TimerMessageService implements RetentionFloor {
       if (store.maxOffsetInQueue(TIMER_TOPIC, 0, false) > this.#queueOffset) this.#lookSoon(LOOK_MS);
       return this.#wake();
     }
+    this.#taken(state, this.#queueOffset, true);
+  }
+
+  /** The messages before `offset` are taken, and what was delivered of them is written. Not `whole`: that one must be tried again. */
+  #taken(state: RecoveredTimer, offset: number, whole: boolean): void {
+    this.#queueOffset = offset;
+    this.#changed = true;
     this.#looking = false;
-    if (this.#queueOffset >= this.#catchUpTo) this.#caughtUp(state);
-    this.#environment.clock.soon(() => this.#look());
+    this.#blocked = !whole;
+    if (!whole) this.#lookSoon(RETRY_MS);
+    else {
+      if (this.#queueOffset >= this.#catchUpTo) this.#caughtUp(state);
+      this.#environment.clock.soon(() => this.#look());
+    }
     if (this.#queueOffset >= this.#catchUpTo) this.#wake();
   }
 
@@ -457,18 +486,11 @@ export class TimerMessageService implements RetentionFloor {
     for (const { message, dueMs } of held.values()) this.#link(state, message, dueMs);
   }
 
-  /** Takes messages in order; false if one must be tried again, which is the next one then. */
-  #take(state: RecoveredTimer, messages: readonly StoredMessage[], next: number): boolean {
+  /** Takes messages in order; the offset behind them, or of one that must be tried again. */
+  #take(state: RecoveredTimer, messages: readonly StoredMessage[], next: number): number {
     this.#advance();
-    for (const message of messages) {
-      if (!this.#takeOne(state, message)) {
-        this.#queueOffset = message.queueOffset;
-        return false;
-      }
-    }
-    this.#queueOffset = next;
-    this.#changed = true;
-    return true;
+    for (const message of messages) if (!this.#takeOne(state, message)) return message.queueOffset;
+    return next;
   }
 
   #takeOne(state: RecoveredTimer, message: StoredMessage): boolean {
@@ -492,16 +514,41 @@ export class TimerMessageService implements RetentionFloor {
     }
     if (slotMs < this.#openFrom()) {
       if (properties.has(PropertyName.TIMER_DEL_UNIQKEY)) return true;
-      return this.#deliver(message, NEVER_ENQUEUED, false) !== 'retry';
+      return this.#deliverLate(message);
     }
     // Where a slot of an earlier round is not read yet, this one waits for it.
     const occupant = state.wheel.occupant(this.#slotOf(slotMs).slotMs);
     if (occupant >= this.#readMs && occupant < this.#writeMs && occupant !== this.#slotOf(slotMs).slotMs) {
       this.#catchUpTo = 0;
-      this.#wake();
       return false;
     }
     this.#link(state, message, slotMs);
+    return true;
+  }
+
+  /** Without the wheel; false if it must be tried again. */
+  #deliverLate(message: StoredMessage): boolean {
+    const outcome = this.#deliver(message, NEVER_ENQUEUED, false);
+    if (outcome === 'done') {
+      this.#late.push(message);
+      this.#lateEnds.push(this.#putEnd);
+    }
+    return outcome !== 'retry';
+  }
+
+  /** What came too late is written, or delivered again, before the queue's next messages are taken. False if a stop comes between. */
+  async #settleLate(): Promise<boolean> {
+    while (this.#late.length > 0) {
+      const lost = await this.#firstLost(this.#lateEnds);
+      const again = lost < 0 ? [] : this.#late.slice(lost);
+      this.#late = [];
+      this.#lateEnds = [];
+      for (let k = 0; k < again.length; ) {
+        await this.#pause(RETRY_MS);
+        if (!this.#running) return false;
+        while (k < again.length && this.#deliverLate(again[k]!)) k++;
+      }
+    }
     return true;
   }
 
@@ -514,7 +561,8 @@ export class TimerMessageService implements RetentionFloor {
     if (message.properties.has(PropertyName.TIMER_ROLL_TIMES)) this.#held!.delete(identity);
     if (message.queueOffset >= this.#catchUpTo || dueMs - message.storeTimestamp < this.#windowMs - this.precisionMs)
       return true;
-    this.#held!.set(identity, { message, dueMs });
+    // Without its body, which would keep all that was read with it in memory.
+    this.#held!.set(identity, { message: { ...message, body: NO_BODY }, dueMs });
     return false;
   }
 
@@ -616,7 +664,7 @@ export class TimerMessageService implements RetentionFloor {
       this.#drainFor = this.#readMs;
       this.#drainTo = this.#parts.store.maxOffsetInQueue(TIMER_TOPIC, 0);
     }
-    if (this.#queueOffset >= this.#drainTo || this.#parts.config.timerStopEnqueue) return true;
+    if (this.#queueOffset >= this.#drainTo || this.#blocked || this.#parts.config.timerStopEnqueue) return true;
     if (!this.#looking && this.#lookTimer === undefined) this.#lookSoon(0);
     return false;
   }
@@ -648,15 +696,22 @@ export class TimerMessageService implements RetentionFloor {
     let stopAt = Number.POSITIVE_INFINITY;
     for (let from = 0; from < due.count; ) {
       const batch = await this.#fetch.read(due, from);
+      const ends: number[] = new Array(batch.length).fill(0);
       for (let k = 0; k < batch.length; ) {
         if (!this.#running) {
           if (stopAt === Number.POSITIVE_INFINITY) stopAt = clock.now() + STOP_MS;
           if (deletes === undefined || clock.now() >= stopAt) return this.#leaveRest(deletes, slotMs, due, from + k);
         }
+        this.#putEnd = 0;
         const wait = this.#handleUnit(state, due, from + k, batch[k]!, deletes, cancelled, lateFrom);
+        ends[k] = this.#putEnd;
         if (!wait) {
           k++;
-          continue;
+          if (k < batch.length) continue;
+          const lost = await this.#firstLost(ends);
+          if (lost < 0) break;
+          this.#takeBack(batch, ends, lost);
+          k = lost;
         }
         if (!this.#running) return this.#leaveRest(deletes, slotMs, due, from + k);
         await this.#pause(RETRY_MS);
@@ -665,6 +720,29 @@ export class TimerMessageService implements RetentionFloor {
       await this.#turn();
     }
     return true;
+  }
+
+  /** Of deliveries that are lost, from `k` on: they wait again. */
+  #takeBack(batch: readonly Fetched[], ends: number[], lost: number): void {
+    for (let k = lost; k < batch.length; k++) {
+      const message = batch[k]!;
+      if (ends[k] === 0 || !('properties' in message)) continue;
+      this.metrics.add(message.properties.get(PropertyName.REAL_TOPIC) ?? '', 1);
+    }
+  }
+
+  /** The first of some deliveries, by where they end in the CommitLog, that could not be written; -1 when all are. */
+  async #firstLost(ends: readonly number[]): Promise<number> {
+    const { store } = this.#parts;
+    const end = ends.reduce((a, b) => Math.max(a, b), 0);
+    if (end === 0) return -1;
+    const [status, reason] = await new Promise<[PutMessageStatus, string]>((resolve) =>
+      store.whenDurable(end, false, (...outcome) => resolve(outcome)),
+    );
+    if (status === PutMessageStatus.PUT_OK) return -1;
+    this.#seldom.warn('lost', `timer messages that were due are not written and are delivered again: ${reason}`);
+    const { committed } = store.watermarks;
+    return ends.findIndex((one) => one > committed);
   }
 
   /** The keys that orders of this slot delete, with the topics of those that gave them; undefined if there is no order. */
@@ -699,7 +777,7 @@ export class TimerMessageService implements RetentionFloor {
     state: RecoveredTimer,
     due: DueUnits,
     i: number,
-    fetched: Awaited<ReturnType<RecordFetch['read']>>[number],
+    fetched: Fetched,
     deletes: ReadonlyMap<string, string> | undefined,
     cancelled: ReadonlySet<string> | undefined,
     lateFrom: number,
@@ -807,7 +885,12 @@ export class TimerMessageService implements RetentionFloor {
     if (!roll) {
       const topic = properties.get(PropertyName.REAL_TOPIC)!;
       const queueId = properties.get(PropertyName.REAL_QID) ?? '';
-      if (topic === TIMER_TOPIC || !/^\d{1,9}$/.test(queueId)) {
+      if (
+        topic === TIMER_TOPIC ||
+        isNotAllowedSendTopic(topic) ||
+        topicNameFault(topic) ||
+        !/^\d{1,9}$/.test(queueId)
+      ) {
         this.#setAside(message, `its real topic is ${topic}, queue ${queueId}`);
         return 'dropped';
       }
@@ -821,6 +904,7 @@ export class TimerMessageService implements RetentionFloor {
     switch (result.status) {
       case PutMessageStatus.PUT_OK:
         this.#changed = true;
+        this.#putEnd = result.wroteOffset + result.wroteBytes;
         if (roll) {
           this.figures.rolled++;
           this.noted();
@@ -848,7 +932,9 @@ export class TimerMessageService implements RetentionFloor {
     if (state === undefined) return;
     const { store } = this.#parts;
     if (store.maxOffsetInQueue(TIMER_TOPIC, 0, false) > this.#queueOffset) this.noted();
-    if (this.#slotMs < 0 && this.#wakeTimer === undefined) this.#wake();
+    // A clock that was set ahead: the timer does not know.
+    if (this.#slotMs < 0 && (this.#wakeTimer === undefined || this.#environment.clock.now() >= this.#wakeMs))
+      this.#wake();
     if (!this.#changed || this.#flushing !== undefined) return;
     this.#flushing = this.#save(state)
       .catch((error: unknown) =>
@@ -857,12 +943,6 @@ export class TimerMessageService implements RetentionFloor {
       .finally(() => {
         this.#flushing = undefined;
       });
-  }
-
-  #savedOffset(): number {
-    return this.#queueOffset < this.#catchUpTo
-      ? Math.max(this.#safe.queueOffset, this.#queueOffset)
-      : this.#queueOffset;
   }
 
   async #save(state: RecoveredTimer): Promise<void> {

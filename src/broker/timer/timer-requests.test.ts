@@ -159,7 +159,7 @@ test('retention keeps a file while messages in it wait for their time', async ()
   const w = await world();
   await w.at(w.clock.now() + 30_000, 'waits');
   await w.at(w.clock.now() + 1000, 'goes');
-  await w.pass(2500);
+  await w.pass(15_000);
   const { timer, store } = w.broker.context;
   const removal = (): Parameters<typeof timer.needed>[0] => ({
     start: 0,
@@ -171,4 +171,28 @@ test('retention keeps a file while messages in it wait for their time', async ()
   await w.pass(100_000);
   assert.equal(timer.needed(removal()), 0);
   await w.stop();
+});
+
+test('a handle of a broker whose name holds spaces is read', () => {
+  const handle = { topic: 'T', brokerName: 'broker a 1', timestamp: '1795994245001', messageId: '7F0000011' };
+  assert.deepEqual(decodeRecallHandle(encodeRecallHandle(handle)), handle);
+});
+
+test('a recall whose order could not be synced is not answered with success', async () => {
+  const again = new TimerWorld({ ...TABLE }, { flushDiskType: 'SYNC_FLUSH' });
+  await again.start();
+  again.broker.context.topics.load();
+  registerProcessors(again.broker, again.broker.context);
+  new SendMessageProcessor(
+    again.broker.context,
+    new UniqueIds({ ip: Uint8Array.from([127, 0, 0, 1]), pid: 1, salt: 1 }, 1),
+  ).register(again.broker);
+  const { ext } = await send(again, { TIMER_DELIVER_MS: String(again.clock.now() + 20_500) }, 'm');
+  const recallHandle = ext['recallHandle']!;
+  assert.ok(recallHandle);
+  await again.pass(1000);
+  again.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
+  const { code } = await ask(again, RequestCode.RECALL_MESSAGE, { topic: 'T', recallHandle, producerGroup: 'g' });
+  assert.notEqual(code, ResponseCode.SUCCESS);
+  await again.stop();
 });
