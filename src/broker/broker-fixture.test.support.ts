@@ -37,6 +37,7 @@ export class FakeChannel implements Channel {
   readonly slabs: SlabPool = new SlabPool(0);
   readonly sent: Array<{ code: number; ext: ExtFields }> = [];
   closedFor: string | undefined;
+  unsentBytes = 0;
   /** Answers `invoke`. */
   answer: (code: number, ext: ExtFields, body: Uint8Array | null) => Promise<RemotingResponse> = () =>
     Promise.reject(new Error('nobody answers'));
@@ -71,10 +72,6 @@ export class FakeChannel implements Channel {
   }
 
   get inFlight(): number {
-    return 0;
-  }
-
-  get unsentBytes(): number {
     return 0;
   }
 

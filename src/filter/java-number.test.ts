@@ -47,6 +47,11 @@ test('doubles: decimals with a suffix, hex floats, NaN and Infinity, blanks arou
   }
 });
 
+test('a long text of digits that is no number is seen in one pass', () => {
+  assert.equal(javaDouble(`${'1'.repeat(200_000)}x`), undefined);
+  assert.equal(javaDouble('1.'), 1);
+});
+
 test('the order of doubles is that of Double.compareTo', () => {
   assert.ok(compareDoubles(-0, 0) < 0 && compareDoubles(0, -0) > 0 && compareDoubles(0, 0) === 0);
   assert.ok(compareDoubles(Number.NaN, Infinity) > 0 && compareDoubles(1, Number.NaN) < 0);

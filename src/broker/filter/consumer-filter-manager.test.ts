@@ -124,7 +124,7 @@ test('an expression of a file that cannot be read any more lets everything pass'
   const b = new Bench();
   writeWhole(b.fs, PATH, JAVA_FILE.replace('n between 3 and 8', 'n between 3 or 8'), true);
   const manager = b.open();
-  assert.equal(manager.filterOf(manager.find('GoldenExt', 'GID_sql1')!), undefined);
+  assert.equal(manager.find('GoldenExt', 'GID_sql1')!.filter, undefined);
 });
 
 test('bits are those of all groups whose expression matches, dead ones too, and none without a group or the switch', () => {

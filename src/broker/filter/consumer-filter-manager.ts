@@ -22,6 +22,8 @@ import { compileExpression, ExpressionFilter, RetryFilter } from './expression-f
 
 /** What a consumer that was alive when the broker ended is taken to be silent for. */
 const SILENT_AT_LOAD_MS = 30_000;
+/** Of an expression in the broker's log. */
+const LOGGED_CHARS = 1024;
 
 /** What one group asks of one topic. RocketMQ: ConsumerFilterData. */
 export interface ConsumerFilterData {
@@ -39,17 +41,11 @@ export interface ConsumerFilterData {
   /** Undefined where a file holds an expression that cannot be read: everything matches. */
   readonly program: Sql92Filter | undefined;
   readonly filter: ExpressionFilter | undefined;
-  /** With `filterSupportRetry`, for a retry topic. */
-  retryFilter: RetryFilter | undefined;
 }
 
 type Config = Pick<
   BrokerConfig,
-  | 'enableCalcFilterBitMap'
-  | 'expectConsumerNumUseFilter'
-  | 'maxErrorRateOfBloomFilter'
-  | 'filterDataCleanTimeSpan'
-  | 'filterSupportRetry'
+  'enableCalcFilterBitMap' | 'expectConsumerNumUseFilter' | 'maxErrorRateOfBloomFilter' | 'filterDataCleanTimeSpan'
 >;
 
 export class ConsumerFilterManager extends ConfigManager {
@@ -71,14 +67,11 @@ export class ConsumerFilterManager extends ConfigManager {
     return this.#topics.get(topic)?.get(group);
   }
 
-  /** The filter of a group's pulls; undefined: everything matches. */
-  filterOf(data: ConsumerFilterData): TagFilter | undefined {
-    const { filter } = data;
-    const isRetry = this.#config.filterSupportRetry && data.topic.startsWith(RETRY_GROUP_TOPIC_PREFIX);
-    if (filter === undefined || !isRetry) return filter;
-    const retried = data.topic.slice(RETRY_GROUP_TOPIC_PREFIX.length);
-    data.retryFilter ??= new RetryFilter(filter, (topic) => this.find(topic, retried)?.filter);
-    return data.retryFilter;
+  /** With `filterSupportRetry`: the filter of a pull, where that is of a retry topic with what the group asks of the topics behind it besides. */
+  retryFilterOf(topic: string, own: TagFilter): TagFilter {
+    if (!topic.startsWith(RETRY_GROUP_TOPIC_PREFIX)) return own;
+    const group = topic.slice(RETRY_GROUP_TOPIC_PREFIX.length);
+    return new RetryFilter(own, (retried) => this.find(retried, group)?.filter);
   }
 
   /** Takes in what a heartbeat says that a group subscribes to; what it asked of other topics is dead. */
@@ -88,9 +81,12 @@ export class ConsumerFilterManager extends ConfigManager {
         this.#registerOne(topic, group, subString, expressionType, subVersion);
       }
     }
+    if (this.#topics.size === 0) return;
+    const topics = new Set<string>();
+    for (const { topic } of subscriptions) topics.add(topic);
     for (const [topic, groups] of this.#topics) {
       const data = groups.get(group);
-      if (data !== undefined && !isDead(data) && !subscriptions.some((other) => other.topic === topic)) this.#die(data);
+      if (data !== undefined && !isDead(data) && !topics.has(topic)) this.#die(data);
     }
   }
 
@@ -141,12 +137,12 @@ export class ConsumerFilterManager extends ConfigManager {
   }
 
   #registerOne(topic: string, group: string, expression: string, type: string, version: number): void {
-    const bloom = this.#bloom.of(group, topic);
     const old = this.find(topic, group);
     if (old !== undefined && version <= old.clientVersion) {
       if (version === old.clientVersion && isDead(old)) this.#live(old);
       return;
     }
+    const bloom = this.#bloom.of(group, topic);
     const same =
       old !== undefined &&
       old.expression === expression &&
@@ -172,7 +168,7 @@ export class ConsumerFilterManager extends ConfigManager {
     }
     groups.set(group, this.#data(topic, group, expression, type, clock.now(), 0, bloom, version, program));
     this.markChanged();
-    logger.info(`group ${group} filters ${topic} by ${JSON.stringify(expression)}`);
+    logger.info(`group ${group} filters ${topic} by ${JSON.stringify(expression.slice(0, LOGGED_CHARS))}`);
   }
 
   #data(
@@ -199,16 +195,15 @@ export class ConsumerFilterManager extends ConfigManager {
       clientVersion,
       program,
       filter,
-      retryFilter: undefined,
     };
   }
 
-  #compile(topic: string, group: string, type: string, expression: string): Sql92Filter | undefined {
+  #compile(topic: string, group: string, type: string, expression: string, longest?: number): Sql92Filter | undefined {
     try {
-      return compileExpression(type, expression);
+      return compileExpression(type, expression, longest);
     } catch (error) {
       this.environment.logger.error(
-        `the expression ${JSON.stringify(expression)} of group ${group} for ${topic} cannot be read: ${errorText(error)}`,
+        `the expression ${JSON.stringify(expression.slice(0, LOGGED_CHARS))} of group ${group} for ${topic} cannot be read: ${errorText(error)}`,
       );
       return undefined;
     }
@@ -270,7 +265,8 @@ export class ConsumerFilterManager extends ConfigManager {
           };
     const dead = readInteger(json, 'deadTime') ?? 0;
     const silentSince = Math.max(bornTime, this.environment.clock.now() - SILENT_AT_LOAD_MS);
-    const program = this.#compile(topic, group, type, expression);
+    // What a file holds has been used before, however long it is.
+    const program = this.#compile(topic, group, type, expression, Number.POSITIVE_INFINITY);
     const version = readInteger(json, 'clientVersion') ?? 0;
     return this.#data(
       topic,

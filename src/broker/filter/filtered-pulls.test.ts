@@ -264,6 +264,69 @@ test('a retry topic that is read by an expression is judged by that of the topic
   await broker.close();
 });
 
+test('with filterSupportRetry a retry topic that is subscribed to whole, as clients do, is judged by the topic behind it', async () => {
+  const broker = await Broker.open({ broker: { filterSupportRetry: true } });
+  const { consumers, topics } = broker.fixture.context;
+  topics.createInSendBack('%RETRY%G', 1, 6, false, 0);
+  const plain = { subVersion: 1, tagsSet: [], codeSet: [], classFilterMode: false };
+  const subscriptions = [
+    { ...plain, topic: 'T', subString: "color = 'red'", expressionType: 'SQL92' },
+    { ...plain, topic: '%RETRY%G', subString: '*', expressionType: 'TAG' },
+  ];
+  const client = { channel: new FakeChannel(), clientId: 'c', language: 'JAVA', version: 513, lastUpdateMs: 0 };
+  const behaviour = { consumeType: undefined, messageModel: undefined, consumeFromWhere: undefined };
+  consumers.register('G', client, behaviour, subscriptions, false);
+  await broker.put({ n: '1', color: 'red', RETRY_TOPIC: 'T' }, '%RETRY%G');
+  await broker.put({ n: '2', color: 'blue', RETRY_TOPIC: 'T' }, '%RETRY%G');
+  const retries = { topic: '%RETRY%G', subVersion: 1 };
+  assert.deepEqual(numbers(await broker.pull({ ...retries, sysFlag: 0 })), ['1']);
+  assert.deepEqual(numbers(await broker.pull({ ...retries, subscription: '*', expressionType: 'TAG' })), ['1']);
+  broker.fixture.context.config.filterSupportRetry = false;
+  assert.deepEqual(numbers(await broker.pull({ ...retries, sysFlag: 0 })), ['1', '2']);
+  await broker.close();
+});
+
+test('a pull that waits goes by what its group subscribes to when it is woken', async () => {
+  const broker = await Broker.open();
+  await broker.heartbeat('n > 3', 1);
+  let answer: Answer | undefined;
+  const hold = (): void => {
+    answer = undefined;
+    void broker
+      .pull({ ...HELD, subVersion: 1, queueOffset: broker.fixture.context.store.maxOffsetInQueue('T', 0) })
+      .then((got) => {
+        answer = got;
+      });
+  };
+  hold();
+  await broker.heartbeat('n > 5', 2);
+  await broker.put({ n: '4' });
+  assert.deepEqual([answer!.code, answer!.ext['nextBeginOffset']], [ResponseCode.PULL_RETRY_IMMEDIATELY, '1']);
+  hold();
+  // It subscribes to another topic instead.
+  await broker.heartbeat('n > 5', 3, 'Other');
+  await broker.put({ n: '9' });
+  assert.equal(answer!.code, ResponseCode.SUBSCRIPTION_NOT_EXIST);
+  await broker.close();
+});
+
+test('an expression too long to be made ready between messages is refused with its length and the limit', async () => {
+  const broker = await Broker.open();
+  await broker.put({ n: '1' });
+  const long = `n = 1${' OR n = 1'.repeat(4000)}`;
+  const remark = `the SQL92 expression has ${long.length} characters, the limit is 32768`;
+  const checked = await broker.check(long);
+  assert.deepEqual([checked.code, checked.remark], [ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark]);
+  const pulled = await broker.sql(long);
+  assert.deepEqual(
+    [pulled.code, pulled.remark],
+    [ResponseCode.SUBSCRIPTION_PARSE_FAILED, `parse the consumer's subscription failed: ${remark}`],
+  );
+  await broker.heartbeat(long, 1);
+  assert.equal((await broker.pull({ sysFlag: 0, subVersion: 1 })).code, ResponseCode.FILTER_DATA_NOT_EXIST);
+  await broker.close();
+});
+
 test('with filter bits a message that matched nobody is passed over by its ext unit, one from before the group is not', async () => {
   const clock = new FakeClock();
   const fs = new MemoryFileSystem({ clock, directories: ['/store/config'] });
@@ -274,7 +337,6 @@ test('with filter bits a message that matched nobody is passed over by its ext u
     expectConsumerNumUseFilter: 32,
     maxErrorRateOfBloomFilter: 20,
     filterDataCleanTimeSpan: 1,
-    filterSupportRetry: false,
   });
   const broker = await Broker.open({
     fs,

@@ -30,6 +30,8 @@ const SUBSCRIPTION = 4;
 /** A pull takes at most this many bytes, whatever it asks for. */
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
 const SPARE_RESULTS = 64;
+/** Texts of subscriptions whose filters are kept. */
+const KEPT_FILTER_CHARS = 512 * 1024;
 const MASTER_ID = 0;
 /** RocketMQ: RequestSource. */
 const PROXY_FOR_BROADCAST = 1;
@@ -53,6 +55,8 @@ export class PullMessageProcessor {
   readonly #spareResults: GetResult[] = [];
   /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
   readonly #filters = new Map<string, TagFilter>();
+  /** Characters of these texts. */
+  #filterChars = 0;
 
   constructor(context: BrokerContext, hold: PullRequestHold) {
     this.#context = context;
@@ -96,6 +100,7 @@ export class PullMessageProcessor {
       if (found === undefined) return;
       filter = found;
     }
+    if (config.filterSupportRetry) filter = this.#context.filters.retryFilterOf(topic, filter);
 
     const maxBytes = Math.min(MAX_PULL_BYTES, Math.max(100, header.intOr('maxMsgBytes', MAX_PULL_BYTES)));
     const now = this.#context.clock.now();
@@ -110,6 +115,7 @@ export class PullMessageProcessor {
       maxBytes,
       filter,
       ofGroup: (sysFlag & SUBSCRIPTION) === 0,
+      subVersion,
       commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
       deadline: canSuspend && !request.oneway ? now + waitMs : 0,
       topicSysFlag: checks.topic.topicSysFlag,
@@ -169,9 +175,13 @@ export class PullMessageProcessor {
         );
         return undefined;
       }
-      if (this.#filters.size >= 10_000) this.#filters.clear();
-      // Longer ones are no client's habit, and many of them would fill the memory.
-      if (text.length <= 1024) this.#filters.set(key, filter);
+      // A filter takes many times the memory of its text.
+      if (this.#filterChars + key.length > KEPT_FILTER_CHARS) {
+        this.#filters.clear();
+        this.#filterChars = 0;
+      }
+      this.#filters.set(key, filter);
+      this.#filterChars += key.length;
     }
     return filter;
   }
@@ -246,20 +256,30 @@ export class PullMessageProcessor {
       refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
       return undefined;
     }
-    return filters.filterOf(data) ?? MATCH_ALL;
+    return data.filter ?? MATCH_ALL;
   }
 
-  /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too. */
+  /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too, and what its group subscribes to now counts. */
   resume(pull: Pull): void {
     const { wants } = pull;
-    const { config, groups, topics } = this.#context;
+    const { config, filters, groups, topics } = this.#context;
     const isAsBefore =
       wants.topicsVersion === topics.version &&
       wants.groupsVersion === groups.version &&
       isReadable(config.brokerPermission);
     const refusal = isAsBefore ? undefined : this.#refusalNow(pull);
-    if (refusal === undefined) this.step(pull, false);
-    else pull.refuse(refusal);
+    if (refusal !== undefined) {
+      pull.refuse(refusal);
+      return;
+    }
+    if (wants.ofGroup) {
+      const { group, askedTopic, subVersion } = wants;
+      const refuse = (code: number, remark: string): void => pull.answer(code, remark);
+      const found = this.#groupFilter(group, askedTopic, subVersion, true, refuse);
+      if (found === undefined) return;
+      wants.filter = config.filterSupportRetry ? filters.retryFilterOf(askedTopic, found) : found;
+    }
+    this.step(pull, false);
   }
 
   #refusalNow({ wants, requestCode, channel }: Pull): PullRefusal | undefined {
@@ -467,6 +487,8 @@ interface PullWants extends GetRequest {
   groupsVersion: number;
   /** It goes by the group's subscription rather than by one of its own. */
   ofGroup: boolean;
+  /** The subscription's version that its client knows. */
+  subVersion: number;
   /** With `slaveReadEnable`: whom the group is to ask next, and whom when what it reads is no longer in memory. */
   brokerId: number;
   slowBrokerId: number;

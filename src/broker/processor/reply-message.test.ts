@@ -106,6 +106,16 @@ test('replies that reach nobody are answered with code 1 and the reason, and are
   assert.match((await reply(broker, PROPERTIES)).remark!, /channel of <asker> not found/);
 });
 
+test('a client that leaves much unread gets no further replies, which would fill the memory', async () => {
+  const { broker, channel, pushed } = await open();
+  channel.unsentBytes = 8 * 1024 * 1024 + 1;
+  const answer = await reply(broker, PROPERTIES);
+  assert.deepEqual(
+    [answer.code, answer.remark, pushed.length],
+    [1, 'push reply message to asker fail. (it has left 8388609 bytes unread)', 0],
+  );
+});
+
 test('a client that refuses its reply is named with its words', async () => {
   const { broker } = await open({}, { code: 1, remark: 'no such request' });
   const answer = await reply(broker, PROPERTIES);

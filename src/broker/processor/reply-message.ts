@@ -23,6 +23,8 @@ import type { SendMessageProcessor } from './send-message.ts';
 
 /** Ms that a client has to take its reply. */
 const CLIENT_ANSWER_MS = 10_000;
+/** A client that leaves more than this unread gets no replies: they would fill the memory. */
+const MOST_UNSENT_BYTES = 8 * 1024 * 1024;
 
 export class ReplyMessageProcessor {
   readonly #context: BrokerContext;
@@ -106,6 +108,9 @@ export class ReplyMessageProcessor {
     if (clientId === undefined) return `reply message properties[${PropertyName.REPLY_TO_CLIENT}] is null`;
     const channel = producers.findChannel(clientId);
     if (channel === undefined) return `push reply message fail, channel of <${clientId}> not found.`;
+    if (channel.unsentBytes > MOST_UNSENT_BYTES) {
+      return `push reply message to ${clientId} fail. (it has left ${channel.unsentBytes} bytes unread)`;
+    }
     // The time is for the client alone; what is stored is what came.
     const properties = new Map(message.properties).set(PropertyName.PUSH_REPLY_TIME, String(clock.now()));
     const ext = { ...fields, properties: propertiesTextInJavaOrder(properties) };
