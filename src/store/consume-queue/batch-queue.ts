@@ -86,7 +86,7 @@ export class BatchQueueStore {
 
   /** @throws never; `fileSize` is a multiple of BATCH_UNIT_BYTES. */
   constructor(options: StreamStoreOptions) {
-    this.#streams = new StreamStore(options);
+    this.#streams = new StreamStore({ ...options, unitBytes: BATCH_UNIT_BYTES });
     this.#logger = options.logger;
     this.unitsPerFile = options.fileSize / BATCH_UNIT_BYTES;
   }

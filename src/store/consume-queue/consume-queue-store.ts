@@ -78,7 +78,8 @@ export class ConsumeQueueStore {
     this.fileSize = Math.ceil(options.fileSize / CQ_UNIT_BYTES) * CQ_UNIT_BYTES;
     this.unitsPerFile = this.fileSize / CQ_UNIT_BYTES;
     const setting = 'mappedFileSizeConsumeQueue';
-    this.#folders = new QueueFolders({ ...options, fileSize: this.fileSize, setting, mostOpen: MAX_OPEN });
+    const { fileSize } = this;
+    this.#folders = new QueueFolders({ ...options, fileSize, setting, unitBytes: CQ_UNIT_BYTES, mostOpen: MAX_OPEN });
   }
 
   /** The queue, if it exists. */

@@ -12,6 +12,8 @@ export interface QueueFoldersOptions {
   /** Bytes of one file, and the setting that says so. */
   fileSize: number;
   setting: string;
+  /** Bytes of one unit: no setting makes files of another multiple. */
+  unitBytes?: number;
   cache: ReadCache;
   /** Files kept open. */
   mostOpen: number;
@@ -37,9 +39,10 @@ export class QueueFolders {
 
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   *load(): Generator<{ topic: string; queueId: number; files: SegmentFile[] }> {
-    const { fs, root, fileSize: size, setting, logger } = this.#options;
+    const { fs, root, fileSize: size, setting, unitBytes = 1, logger } = this.#options;
     let othersFit: boolean | undefined;
-    const isDamage = (): boolean => {
+    const isDamage = (length: number): boolean => {
+      if (length % unitBytes !== 0) return true;
       othersFit ??= this.#someFileFits();
       return othersFit;
     };

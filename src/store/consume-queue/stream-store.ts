@@ -36,6 +36,8 @@ export interface StreamStoreOptions {
   /** Bytes of one file, and the setting that says so. */
   fileSize: number;
   setting: string;
+  /** Bytes of one unit, if all are of one length. */
+  unitBytes?: number;
   cache: ReadCache;
 }
 

@@ -95,7 +95,7 @@ export interface SegmentFolder {
   /** The files can be built again from the log: what follows a gap or an unfinished file is removed instead of refused. */
   derived: boolean;
   /** Of derived files: whether one of another length is damaged; without it, or if not, the setting is another than they were made with. */
-  isDamage?: () => boolean;
+  isDamage?: (length: number) => boolean;
   logger: Logger;
 }
 
@@ -129,7 +129,7 @@ export function loadSegments(folder: SegmentFolder): SegmentFile[] {
       for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
       break;
     }
-    if (length !== size && folder.isDamage?.()) {
+    if (length !== size && folder.isDamage?.(length)) {
       logger.warn(`${full} has ${length} bytes instead of ${size}: it and what follows is built again from the log`);
       for (const later of ours.slice(index)) fs.remove(`${path}/${later}`);
       break;
