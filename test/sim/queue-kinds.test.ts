@@ -15,3 +15,7 @@ test(`${SEEDS} histories with all kinds of queues: they are always what the log 
   }
   assert.ok(puts > 5000, `${puts} puts`);
 });
+
+test('a torn address in the newest unit does not cut the ext units of those before it', async () => {
+  await runKindsHistory(2027);
+});

@@ -26,6 +26,8 @@ const END_MARK = -1;
 const TWO_31 = 0x8000_0000;
 const TWO_32 = 0x1_0000_0000;
 const STEP_UNITS = 3200;
+/** Units that may be torn by a power cut at a queue's end, and that are looked at first. */
+const NEWEST_UNITS = 64;
 const WALK_BYTES = 256 * 1024;
 const HEAD_BYTES = 10;
 /** What an i16 can say. */
@@ -269,28 +271,32 @@ export class ConsumeQueueExt {
     this.#streams.removeFilesBelow(stream, extPosition(viewOf(unit), 0));
   }
 
-  /** Position that the newest unit with an address names; -1 if no unit has one. */
+  /**
+   * The furthest position that the newest units with an address name; -1 if no unit has one. Addresses grow with the ordinals, but the newest
+   * of all may be torn: its first bytes alone name a place before the others'.
+   */
   #lastAddress(queues: ConsumeQueueStore, queue: ConsumeQueue): number {
     const first = (queue.files[0]?.base ?? queue.tailStart * CQ_UNIT_BYTES) / CQ_UNIT_BYTES;
-    // Nearly always the newest unit has one.
-    let step = new Uint8Array(CQ_UNIT_BYTES);
+    // Nearly always the newest units have one.
+    let step = new Uint8Array(NEWEST_UNITS * CQ_UNIT_BYTES);
     let view = viewOf(step);
     // Without ext files nothing but the newest units say whether there have to be any.
     const least = queue.ext === undefined ? Math.max(first, queue.maxOffset - STEP_UNITS) : first;
-    for (let end = queue.maxOffset; end > least; ) {
+    let furthest = -1;
+    for (let end = queue.maxOffset; end > least && (furthest < 0 || queue.maxOffset - end < NEWEST_UNITS); ) {
       const units = step.length / CQ_UNIT_BYTES;
       const from = Math.max(least, end - units, Math.floor((end - 1) / queue.unitsPerFile) * queue.unitsPerFile);
       const got = queues.readUnitsSync(queue, from, end - from, step);
-      for (let i = got - 1; i >= 0; i--) {
-        if (isExtAddress(view, i * CQ_UNIT_BYTES)) return extPosition(view, i * CQ_UNIT_BYTES);
+      for (let at = 0; at < got * CQ_UNIT_BYTES; at += CQ_UNIT_BYTES) {
+        if (isExtAddress(view, at)) furthest = Math.max(furthest, extPosition(view, at));
       }
       end = from;
-      if (units === 1) {
+      if (units === NEWEST_UNITS) {
         step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
         view = viewOf(step);
       }
     }
-    return -1;
+    return furthest;
   }
 
   /** Follows the units' sizes up to and with the one at `last`: answers its end; or the position, at or below `last`, where they break off. */
