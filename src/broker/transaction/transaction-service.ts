@@ -116,10 +116,12 @@ export class TransactionService implements RetentionFloor {
     this.metrics.stop();
   }
 
-  /** Hands over exactly how far it came; when the store is closed, so that all of it is on disk. */
+  /** Hands over exactly how far it came, if all of it is on disk; when the store is closed, whose last sync may have failed. */
   close(): void {
+    const { watermarks } = this.#parts.store;
+    if (watermarks.flushed >= watermarks.wrote) this.#commit(this.#positions());
+    else this.#saveIfFlushed();
     this.#pending = undefined;
-    this.#commit(this.#positions());
     this.metrics.persistIfChanged();
   }
 

@@ -12,7 +12,7 @@ import {
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
 import { TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
-import { makeHalf } from './half-message.ts';
+import { makeHalf, TRANS_GROUP } from './half-message.ts';
 import { COMMIT, type Half, ROLLBACK, ROUNDS, UNKNOWN, World } from './transaction.test.support.ts';
 
 const METRICS = '/store/config/transactionMetrics';
@@ -615,4 +615,15 @@ test('10,000 transactions, one in 100 unknown: two rounds end all, nobody is ask
   assert.equal(transactions.open, false);
   assert.equal(store.maxOffsetInQueue('T', 1), 10_000);
   assert.ok(store.maxOffsetInQueue(TRANS_OP_HALF_TOPIC, 0) <= 100);
+});
+
+test('a stop whose last sync fails saves no position of ends that are not on disk', async () => {
+  const w = await new World({}, { flushIntervalCommitLog: 100_000, flushCommitLogThoroughInterval: 100_000 }).start();
+  const { offsets, transactions } = w.broker.context;
+  await w.end(await w.half('u1'), COMMIT);
+  await w.pass(4000);
+  await w.settle(transactions.check());
+  w.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
+  await w.stop();
+  assert.ok(offsets.query(TRANS_GROUP, TRANS_HALF_TOPIC, 0) <= 0);
 });
