@@ -339,7 +339,9 @@ export class PullMessageProcessor {
       pull.forget();
       return;
     }
-    const reset = offsets.takeReset(wants.group, wants.askedTopic, wants.queueId);
+    // One that is left from before the setting was turned off is taken, too, and moves nobody, as in RocketMQ.
+    const taken = offsets.takeReset(wants.group, wants.askedTopic, wants.queueId);
+    const reset = config.useServerSideResetOffset ? taken : -1;
     const moved = reset >= 0 || wants.broadcaster === undefined ? reset : this.#initialOffset(pull);
     if (moved === undefined) return;
     if (moved >= 0) this.#moveTo(pull, result, moved);

@@ -157,6 +157,17 @@ test('each check of a pull has its code, and a type where the client wants one',
   assert.deepEqual(outcome(await pull(setup)), [16, '5']);
 });
 
+test('a reset that is left from before useServerSideResetOffset was turned off moves nobody', async () => {
+  const setup = await open(3);
+  const { config, offsets } = setup.broker.context;
+  offsets.assignReset('G', 'T', 0, 3);
+  config.useServerSideResetOffset = false;
+  const answer = await pull(setup);
+  assert.deepEqual([answer.code, answer.ext['nextBeginOffset']], [0, '3']);
+  config.useServerSideResetOffset = true;
+  assert.equal((await pull(setup)).code, 0, 'it is gone');
+});
+
 test('a pull that is told of a reset does not undo it by the offset that it commits', async () => {
   const setup = await open(10);
   const { offsets } = setup.broker.context;
