@@ -155,6 +155,24 @@ export const javaRest: Suite = {
       },
     },
     {
+      // The client waits ten seconds, and forgets what it was told if it has no queues at that moment; so its group is reset for the first time.
+      name: 'with useServerSideResetOffset=false the clients of a group move themselves',
+      async run(env) {
+        const [topic, group] = ['RestMoved', 'G-RestMoved'];
+        await env.java.run('produce', { namesrv: env.broker.namesrvAddr, topic, count: 16 });
+        const consumer = consume(env, topic, group);
+        await consumer.until('16 messages', (rows) => counts(rows).filter((n) => n > 0).length === 16);
+        await until('the broker knows how far the group is', async () => {
+          const { lag } = await groupSteps(env, topic, group, ['lag']);
+          return Object.values(lag as Record<string, number>).every((n) => n === 0);
+        });
+        await groupSteps(env, topic, group, ['config=useServerSideResetOffset:false', 'reset=0']);
+        await consumer.until('all of them again', (rows) => counts(rows).filter((n) => n > 1).length === 16);
+        await consumer.close();
+        await groupSteps(env, topic, group, ['config=useServerSideResetOffset:true']);
+      },
+    },
+    {
       name: 'a traced send is found in the trace topic',
       async run(env) {
         const { namesrvAddr } = env.broker;
