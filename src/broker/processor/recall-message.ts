@@ -12,7 +12,7 @@ import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type InternalMessage, putInternal } from '../internal-put.ts';
 import { decodeRecallHandle, type RecallHandle } from '../timer/recall-handle.ts';
-import { toTimerTopic } from '../timer/timer-put.ts';
+import { deleteKey, toTimerTopic } from '../timer/timer-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
@@ -53,7 +53,7 @@ function recall(context: BrokerContext, request: Request): void {
     if (fate === 'unknown') {
       return responder.respond(ResponseCode.ILLEGAL_OPERATION, 'recall failed, the message is unknown', common);
     }
-    const key = context.timer.deleteKey(handle.topic, handle.messageId);
+    const key = deleteKey(context.config, handle.topic, handle.messageId);
     if (!context.timer.cancel(slotMs, key)) {
       if (fate === 'cancelled') return done(responder, handle, common);
       return responder.respond(

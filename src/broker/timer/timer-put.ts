@@ -79,6 +79,11 @@ export function toTimerTopic(message: InternalMessage, out: number): void {
   message.queueId = 0;
 }
 
+/** What an order to delete names a message by. RocketMQ: buildDeleteKey. */
+export function deleteKey(config: BrokerConfig, topic: string, uniqKey: string): string {
+  return config.appendTopicForTimerDeleteKey ? `${topic}+${uniqKey}` : uniqKey;
+}
+
 /** RocketMQ: isReject. From the limit on some are refused, and more of them the nearer it is: its formula falls as the slot fills. */
 function congested({ config, random }: TimerPutParts, pending: number): TimerRefusal | undefined {
   const limit = config.timerCongestNumEachSlot;
