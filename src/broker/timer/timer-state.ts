@@ -2,7 +2,7 @@
 
 import { type Clock, type Logger, SeldomWarning } from '../../common/index.ts';
 import type { StoredMessage } from '../../message/index.ts';
-import type { MessageStore, RecoveredTimer } from '../../store/index.ts';
+import type { MessageStore, RecoveredTimer, TimerLog, TimerWheel } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import type { ConfigEnvironment } from '../config-manager.ts';
 import type { TimerFigures } from './timer-figures.ts';
@@ -26,8 +26,8 @@ export class TimerState {
   readonly seldom: SeldomWarning;
   readonly metrics: TimerMetrics;
   readonly figures: TimerFigures;
-  readonly wheel: RecoveredTimer['wheel'];
-  readonly log: RecoveredTimer['log'];
+  readonly wheel: TimerWheel;
+  readonly log: TimerLog;
   readonly checkpoint: RecoveredTimer['checkpoint'];
   /** Whether messages are taken and delivered. */
   running = false;

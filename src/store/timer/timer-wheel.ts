@@ -172,13 +172,6 @@ export class TimerWheel {
     return count;
   }
 
-  /** Bytes that the wheel takes in memory. */
-  get heldBytes(): number {
-    let pages = 0;
-    for (const page of this.#pages) if (page !== undefined) pages++;
-    return pages * PAGE_BYTES;
-  }
-
   /** The pages that changed since the last call, as they are now. */
   takeDirty(): WheelPages {
     const pages = new Map<number, Uint8Array>();
