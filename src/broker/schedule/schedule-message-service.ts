@@ -19,6 +19,7 @@
 // again for ever; such a one is set aside here, with one line, and counted.
 
 import { errorText, type GantryError, SeldomWarning, type Timer, viewOf } from '../../common/index.ts';
+import { MATCH_ALL } from '../../filter/index.ts';
 import {
   PropertyName,
   RecordOutcome,
@@ -67,8 +68,6 @@ const MOST_WAIT_MS = 86_400_000;
 /** Messages and bytes that one run reads. */
 const RUN_MESSAGES = 32;
 const RUN_BYTES = 1024 * 1024;
-
-const MATCH_ALL = { all: true, codes: new Set<number>() };
 
 /** What the service works on. */
 export interface ScheduleParts {
@@ -372,21 +371,15 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       this.#run(level);
     };
     const queueId = level.level - 1;
-    if (
-      !store.select(
-        {
-          topic: SCHEDULE_TOPIC,
-          queueId,
-          offset: level.offset,
-          maxMessages: level.ask,
-          maxBytes: RUN_BYTES,
-          filter: MATCH_ALL,
-        },
-        result,
-        again,
-      )
-    )
-      return;
+    const request = {
+      topic: SCHEDULE_TOPIC,
+      queueId,
+      offset: level.offset,
+      maxMessages: level.ask,
+      maxBytes: RUN_BYTES,
+      filter: MATCH_ALL,
+    };
+    if (!store.select(request, result, again)) return;
     if (result.status !== GetMessageStatus.FOUND) {
       this.#nothingFound(level);
       return;
