@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom, viewOf, writeI64 } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
+import { numbered } from '../clock-world.test.support.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
 
@@ -201,6 +202,6 @@ test('after a stop longer than the wheel has time for, everything that waited ar
   await w.at(w.clock.now() + 2000, 'new');
   await w.turns(500);
   await w.pass(4000);
-  assert.deepEqual(await w.bodies(), [...Array.from({ length: 20 }, (_, i) => `m${i}`), 'new']);
+  assert.deepEqual(await w.bodies(), [...numbered(20), 'new']);
   await w.stop();
 });
