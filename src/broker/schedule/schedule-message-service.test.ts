@@ -25,7 +25,7 @@ class World extends ClockWorld {
   async start(store: Partial<MessageStoreConfig> = {}): Promise<this> {
     Object.assign(this.store, store);
     await this.open();
-    this.broker.context.schedule.load();
+    this.broker.context.schedule.offsets.load();
     this.broker.context.schedule.start();
     await this.pass(0);
     return this;
