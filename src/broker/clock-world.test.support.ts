@@ -42,16 +42,17 @@ export class ClockWorld {
   }
 
   /** Waits for something that takes time. */
-  async settle(work: Promise<unknown>): Promise<void> {
+  async settle<T>(work: Promise<T>): Promise<T> {
     let done = false;
-    void work.then(() => {
+    const end = (): void => {
       done = true;
-    });
+    };
+    work.then(end, end);
     for (let turn = 0; !done && turn < 2000; turn++) {
       await setImmediate();
       this.clock.advance(10);
     }
-    await work;
+    return work;
   }
 
   /** Lets time pass, with the loop turns that whatever falls due needs. */

@@ -128,9 +128,8 @@ test('deleting a topic forgets its figure; a message with a delay level has no t
   assert.equal(context.timer.metrics.count('T'), 1);
   context.topics.load();
   registerProcessors(w.broker, context);
-  const answer = w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'T' });
-  await w.settle(answer);
-  assert.equal((await answer).code, ResponseCode.SUCCESS);
+  const answer = await w.settle(w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'T' }));
+  assert.equal(answer.code, ResponseCode.SUCCESS);
   assert.equal(context.timer.metrics.count('T'), 0);
   const message = messageWith({
     properties: new Map([

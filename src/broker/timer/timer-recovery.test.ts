@@ -27,16 +27,11 @@ test('B37: timer position ahead of its queue', async () => {
   await w.pass(3000);
   const [, ...all] = await w.drain(TIMER_TOPIC);
   const cut = all[29]!.physicalOffset;
-  assert.equal(await w.settle(w.broker.context.timer.stop()), undefined);
-  let ok: boolean | undefined;
-  await w.settle(
-    w.broker.context.store.truncateTo(cut).then((done) => {
-      ok = done;
-    }),
-  );
-  assert.equal(ok, true);
-  await w.settle(w.broker.context.store.close());
-  await w.settle(w.broker.context.timer.close());
+  const { timer, store } = w.broker.context;
+  await w.settle(timer.stop());
+  assert.equal(await w.settle(store.truncateTo(cut)), true);
+  await w.settle(store.close());
+  await w.settle(timer.close());
   setCheckpoint(w, 16, 1000);
   await w.start();
   assert.equal(w.broker.context.store.maxOffsetInQueue(TIMER_TOPIC, 0), 30);

@@ -21,14 +21,8 @@ async function world(config: Partial<BrokerConfig> = {}, store: Partial<MessageS
   return w;
 }
 
-async function ask(w: TimerWorld, code: number, fields: Record<string, string | number>, body = ''): Promise<Answer> {
-  let answer: Answer | undefined;
-  void w.broker.ask(code, fields, body).then((got) => {
-    answer = got;
-  });
-  for (let i = 0; answer === undefined && i < 200; i++) await w.pass(10);
-  assert.ok(answer !== undefined, 'no answer');
-  return answer;
+function ask(w: TimerWorld, code: number, fields: Record<string, string | number>, body = ''): Promise<Answer> {
+  return w.settle(w.broker.ask(code, fields, body));
 }
 
 const send = (w: TimerWorld, properties: Record<string, string>, body: string): Promise<Answer> =>
