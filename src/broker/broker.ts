@@ -162,7 +162,8 @@ export class Broker {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
         },
       });
-      for (const table of [context.topics, context.groups, context.offsets, context.schedule, filters]) table.load();
+      for (const table of [context.topics, context.groups, context.offsets, context.schedule.offsets, filters])
+        table.load();
       context.transactions.metrics.load();
       await context.timer.load();
       topicTable = context.topics;

@@ -1,7 +1,7 @@
 // Messages that the broker itself stores: copies for a retry or dead-letter topic, delayed messages that fall due, replies. Rare beside
 // what clients send, so they are built from objects; what is stored is the same as if they had come over the wire.
 
-import { hostField, PropertyName, propertiesTextInJavaOrder, type StoredMessage } from '../message/index.ts';
+import { hostField, PropertyName, propertiesTextInJavaOrder, type StoredMessage, SysFlag } from '../message/index.ts';
 import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../store/index.ts';
 import { SCHEDULE_TOPIC } from './topic/topic-names.ts';
 
@@ -73,8 +73,7 @@ export function toPutRequest(message: InternalMessage, storeHost: Uint8Array): P
  */
 export function applyDelayLevel(message: InternalMessage, maxLevel: number): void {
   const wanted = delayLevelOf(message.properties);
-  const transaction = message.sysFlag & 0xc;
-  if (wanted <= 0 || (transaction !== 0 && transaction !== 0x8)) return;
+  if (wanted <= 0 || !mayWait(message)) return;
   // RocketMQ: checkIfTimerMessage: the level counts.
   for (const name of TIMER_WISHES) message.properties.delete(name);
   const level = Math.min(wanted, maxLevel);
@@ -85,10 +84,15 @@ export function applyDelayLevel(message: InternalMessage, maxLevel: number): voi
   message.queueId = level - 1;
 }
 
+/** Whether a message may wait for its time: half of a transaction may not, nor a rollback. */
+export function mayWait({ sysFlag }: InternalMessage): boolean {
+  const transaction = sysFlag & SysFlag.TRANSACTION_MASK;
+  return transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
+}
+
 /** The value of DELAY; 0 if there is none, or none that is a Java int. */
 export function delayLevelOf(properties: ReadonlyMap<string, string>): number {
-  const level = parseDelayLevel(properties.get(PropertyName.DELAY));
-  return level ?? 0;
+  return parseDelayLevel(properties.get(PropertyName.DELAY)) ?? 0;
 }
 
 /** A delay level; 0 if there is none, undefined if it is no Java int. */

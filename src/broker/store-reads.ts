@@ -30,18 +30,24 @@ export function selectLater(
   });
 }
 
-/** The chosen messages, decoded. Rejects if their bytes cannot be read. */
-export function messagesOf(store: MessageStore, result: GetResult): Promise<StoredMessage[]> {
-  if (result.status !== GetMessageStatus.FOUND) return Promise.resolve([]);
-  const bytes = new Uint8Array(result.totalBytes);
+/** Copies chosen records as `MessageStore.copyRecords` does, whatever must be fetched first. Rejects if they cannot be read. */
+export function copyLater(store: MessageStore, result: GetResult, target: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     const attempt = (): void => {
-      const got = store.copyRecords(result, bytes, 0, (error) => {
+      const got = store.copyRecords(result, target, 0, (error) => {
         if (error === undefined) attempt();
         else reject(error);
       });
-      if (got) resolve(decodeMessages(bytes.subarray(0, result.totalBytes)));
+      if (got) resolve();
     };
     attempt();
   });
+}
+
+/** The chosen messages, decoded. Rejects if their bytes cannot be read. */
+export async function messagesOf(store: MessageStore, result: GetResult): Promise<StoredMessage[]> {
+  if (result.status !== GetMessageStatus.FOUND) return [];
+  const bytes = new Uint8Array(result.totalBytes);
+  await copyLater(store, result, bytes);
+  return decodeMessages(bytes.subarray(0, result.totalBytes));
 }

@@ -13,7 +13,7 @@ export function registerOffsetAdmin(registry: HandlerRegistry, context: BrokerCo
   });
   registry.register(RequestCode.GET_ALL_DELAY_OFFSET, (request) => {
     const offsetTable = new Map([...context.schedule.progress()].map(({ level, offset }) => [level, offset]));
-    const body = { dataVersion: context.schedule.dataVersion.fields(), offsetTable };
+    const body = { dataVersion: context.schedule.offsets.dataVersion.fields(), offsetTable };
     request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(body));
   });
 }

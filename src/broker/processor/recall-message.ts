@@ -5,14 +5,13 @@
 // message is due, and says the same whether that message was delivered or never was. Here the answer tells: success (cancelled, again if it
 // was before), or 604 with "already delivered" or "unknown".
 
-import { viewOf } from '../../common/index.ts';
-import { PropertyName, RecordView, readRecord, type StoredMessage, toMessage, Verify } from '../../message/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type InternalMessage, putInternal } from '../internal-put.ts';
 import { decodeRecallHandle, type RecallHandle } from '../timer/recall-handle.ts';
-import { toTimerTopic } from '../timer/timer-put.ts';
+import { deleteKey, toTimerTopic } from '../timer/timer-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
@@ -53,7 +52,7 @@ function recall(context: BrokerContext, request: Request): void {
     if (fate === 'unknown') {
       return responder.respond(ResponseCode.ILLEGAL_OPERATION, 'recall failed, the message is unknown', common);
     }
-    const key = context.timer.deleteKey(handle.topic, handle.messageId);
+    const key = deleteKey(context.config, handle.topic, handle.messageId);
     if (!context.timer.cancel(slotMs, key)) {
       if (fate === 'cancelled') return done(responder, handle, common);
       return responder.respond(
@@ -130,7 +129,7 @@ async function fateOf(
     Number.MAX_SAFE_INTEGER,
     'U',
   );
-  const waiting = records.map(decode).filter((message) => isOf(message, handle, slotMs));
+  const waiting = records.flatMap(decodeMessages).filter((message) => isOf(message, handle, slotMs));
   if (waiting.length === 0) return 'unknown';
   return waiting.some((message) => message.properties.has(PropertyName.TIMER_DEL_UNIQKEY)) ? 'cancelled' : 'there';
 }
@@ -141,12 +140,6 @@ function isOf({ properties }: StoredMessage, handle: RecallHandle, slotMs: numbe
     properties.get(PropertyName.REAL_TOPIC) === handle.topic &&
     properties.get(PropertyName.TIMER_OUT_MS) === String(slotMs)
   );
-}
-
-function decode(record: Uint8Array): StoredMessage {
-  const view = new RecordView();
-  readRecord(record, viewOf(record), 0, record.length, Verify.STRUCTURE, view);
-  return toMessage(record, view);
 }
 
 /** The order to delete, as RocketMQ stores it. */

@@ -1,16 +1,7 @@
 // A consumer gives a message back: a copy goes to the group's retry topic, delayed, or to its dead-letter topic when it has failed too
 // often. RocketMQ: AbstractSendMessageProcessor#consumerSendMsgBack.
 
-import { viewOf } from '../../common/index.ts';
-import {
-  PropertyName,
-  RecordOutcome,
-  RecordView,
-  readRecord,
-  type StoredMessage,
-  toMessage,
-  Verify,
-} from '../../message/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
 import { PeerVersion, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
@@ -92,10 +83,7 @@ function sendBack(context: BrokerContext, request: Request): void {
 /** The message at a physical offset; undefined if no record starts there. */
 export async function lookUp(context: BrokerContext, offset: number): Promise<StoredMessage | undefined> {
   const record = await context.store.recordAt(offset);
-  if (record === undefined) return undefined;
-  const view = new RecordView();
-  const outcome = readRecord(record, viewOf(record), 0, record.length, Verify.STRUCTURE, view);
-  return outcome === RecordOutcome.RECORD ? toMessage(record, view) : undefined;
+  return record === undefined ? undefined : decodeMessages(record)[0];
 }
 
 /** The copy to store: in the dead-letter topic at once, or in the schedule topic on its way to the retry topic. */

@@ -1,11 +1,9 @@
 // Delay levels: a message that asks for one waits in SCHEDULE_TOPIC_XXXX, queue level - 1, and is stored once more in its real topic when its
-// time has come. Every queue is in order of due time, so each level is one position that moves on; the positions are
-// config/delayOffset.json.
+// time has come. Every queue is in order of due time, so each level is one position that moves on (delay-offsets.ts).
 //
 // A level sleeps until its next message falls due; two looks a second at the ends of the queues wake those that had nothing, which is in
 // time for the shortest level (1 s). Due messages are put in runs, and a position moves only past what is as durable as the store
-// promises. What is written to the file is never ahead of what is synced, so a power cut repeats deliveries of the last seconds and
-// loses none.
+// promises.
 //
 // A message is due at the time in its queue unit, which is that of the levels it was stored with: another `messageDelayLevel` changes
 // nothing for those that wait, unless they would wait longer than the level now says. What waits in a level that is gone stays there
@@ -19,6 +17,7 @@
 // again for ever; such a one is set aside here, with one line, and counted.
 
 import { errorText, type GantryError, SeldomWarning, type Timer, viewOf } from '../../common/index.ts';
+import { MATCH_ALL } from '../../filter/index.ts';
 import {
   PropertyName,
   RecordOutcome,
@@ -28,7 +27,6 @@ import {
   toMessage,
   Verify,
 } from '../../message/index.ts';
-import type { JsonObject } from '../../remoting/index.ts';
 import {
   GetMessageStatus,
   GetResult,
@@ -43,12 +41,10 @@ import {
   type RetentionFloor,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
-import { DataVersion } from '../data-version.ts';
+import type { ConfigEnvironment } from '../config-manager.ts';
 import { copyOf, parseJavaInt, toPutRequest } from '../internal-put.ts';
-import { readDataVersion, readIntegerMap } from '../json-fields.ts';
-import { prettyJson } from '../pretty-json.ts';
 import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC, topicNameFault } from '../topic/topic-names.ts';
+import { DelayOffsets } from './delay-offsets.ts';
 
 /** Ms until something that failed is tried again. */
 const RETRY_MS = 100;
@@ -67,8 +63,6 @@ const MOST_WAIT_MS = 86_400_000;
 /** Messages and bytes that one run reads. */
 const RUN_MESSAGES = 32;
 const RUN_BYTES = 1024 * 1024;
-
-const MATCH_ALL = { all: true, codes: new Set<number>() };
 
 /** What the service works on. */
 export interface ScheduleParts {
@@ -110,21 +104,15 @@ interface Level {
   readonly result: GetResult;
 }
 
-export class ScheduleMessageService extends ConfigManager implements RetentionFloor {
+export class ScheduleMessageService implements RetentionFloor {
   readonly name = 'the delay levels';
-  readonly dataVersion: DataVersion;
+  readonly offsets: DelayOffsets;
+  readonly #environment: ConfigEnvironment;
   readonly #parts: ScheduleParts;
   readonly #delays: readonly number[];
-  /** Level, next offset. What is delivered up to here is in the log. */
-  readonly #offsets = new Map<number, number>();
-  /** What the file may say: offsets whose deliveries are synced. */
-  #safe = new Map<number, number>();
-  /** Offsets that become safe when the log is flushed to `end`. */
-  #pending: { offsets: Map<number, number>; end: number } | undefined;
   readonly #levels: Level[] = [];
   #timers: Timer[] = [];
   #running = false;
-  #updates = 0;
   /** Messages that may still be delivered before other work gets its turn. Each level that wants gets one run a turn in any case. */
   #turnLeft = 0;
   /** Levels with more to do in the next turn. */
@@ -135,10 +123,10 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   readonly #units = new QueueUnits();
 
   constructor(environment: ConfigEnvironment, parts: ScheduleParts) {
-    super(environment, 'delayOffset.json');
+    this.offsets = new DelayOffsets(environment, parts);
+    this.#environment = environment;
     this.#parts = parts;
     this.#delays = parseDelayLevels(parts.store.config.messageDelayLevel);
-    this.dataVersion = new DataVersion(environment.clock.now());
     this.#seldom = new SeldomWarning(environment.clock, environment.logger);
   }
 
@@ -158,7 +146,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Next offset of each level that has delivered something, and the end of its queue; for the runtime information. */
   *progress(): Generator<{ level: number; offset: number; max: number }> {
-    for (const [level, offset] of this.#offsets) {
+    for (const [level, offset] of this.offsets.entries()) {
       yield { level, offset, max: this.#parts.store.maxOffsetInQueue(SCHEDULE_TOPIC, level - 1) };
     }
   }
@@ -168,24 +156,23 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     let count = 0;
     for (const { topic, queueId, from, to } of removal.moves) {
       if (topic !== SCHEDULE_TOPIC || queueId >= this.#delays.length) continue;
-      count += Math.max(0, to - Math.max(from, this.#safe.get(queueId + 1) ?? 0));
+      count += Math.max(0, to - Math.max(from, this.offsets.safeOf(queueId + 1)));
     }
     return count;
   }
 
   /** Corrects what was loaded and begins to deliver. */
   start(): void {
-    const { clock } = this.environment;
-    this.#correctOffsets();
+    const { clock } = this.#environment;
+    this.offsets.correct();
     this.#tellLostLevels();
-    this.#safe = new Map(this.#offsets);
     this.#running = true;
     this.#levels.length = 0;
     for (let level = 1; level <= this.#delays.length; level++) {
       this.#levels.push({
         level,
         delayMs: this.#delays[level - 1]!,
-        offset: this.#offsets.get(level) ?? 0,
+        offset: this.offsets.of(level),
         timer: undefined,
         wakeMs: 0,
         busy: false,
@@ -200,9 +187,9 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     for (const level of this.#levels) this.#wakeAt(level, clock.now());
     this.#timers = [
       clock.every(LOOK_MS, () => this.#look()),
-      clock.every(this.#parts.config.flushDelayOffsetInterval, () => this.#save()),
+      clock.every(this.#parts.config.flushDelayOffsetInterval, () => this.offsets.save()),
     ];
-    this.persistIfChanged();
+    this.offsets.persistIfChanged();
   }
 
   /** Delivers nothing more. */
@@ -214,45 +201,12 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** Saves exactly how far it came; for the end, when it is stopped and the store is closed, so that all deliveries are on disk. */
   close(): void {
-    const { flushed, wrote } = this.#parts.store.watermarks;
+    const { flushed } = this.#parts.store.watermarks;
     for (const level of this.#levels) {
       for (const flight of level.flights) flight.done ||= flight.end <= flushed;
       this.#settle(level);
     }
-    // Where the last sync has failed, what was safe before is all that the file may say.
-    if (flushed >= wrote) this.#safe = new Map(this.#offsets);
-    else if (this.#pending !== undefined && flushed >= this.#pending.end) this.#safe = this.#pending.offsets;
-    this.#pending = undefined;
-    this.markChanged();
-    this.persistIfChanged();
-  }
-
-  protected override *encode(): Iterable<string> {
-    const ordered = new Map([...this.#safe].sort((a, b) => a[0] - b[0]));
-    yield prettyJson({ dataVersion: this.dataVersion.fields(), offsetTable: ordered });
-  }
-
-  protected override decode(json: JsonObject): void {
-    const offsets = readIntegerMap(json, 'offsetTable');
-    const version = readDataVersion(json);
-    for (const [level, offset] of offsets) this.#offsets.set(level, offset);
-    this.#safe = new Map(this.#offsets);
-    if (version !== undefined) this.dataVersion.assign(version);
-  }
-
-  /** Positions outside their queue, from a copied store or a cut log, would never deliver. */
-  #correctOffsets(): void {
-    const { store } = this.#parts;
-    for (const [level, offset] of this.#offsets) {
-      const min = store.minOffsetInQueue(SCHEDULE_TOPIC, level - 1);
-      const max = store.maxOffsetInQueue(SCHEDULE_TOPIC, level - 1);
-      const corrected = Math.min(Math.max(offset, min), Math.max(min, max));
-      if (corrected === offset) continue;
-      this.environment.logger.warn(
-        `delay level ${level}: position ${offset} is outside its queue, ${min} to ${max}; it continues at ${corrected}`,
-      );
-      this.#setOffset(level, corrected);
-    }
+    this.offsets.close();
   }
 
   /** RocketMQ: says nothing of messages in levels that `messageDelayLevel` no longer has. */
@@ -260,43 +214,18 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     const { store } = this.#parts;
     for (const { topic, queueId } of store.queues()) {
       if (topic !== SCHEDULE_TOPIC || queueId < this.#delays.length) continue;
-      const from = Math.max(this.#offsets.get(queueId + 1) ?? 0, store.minOffsetInQueue(topic, queueId));
+      const from = Math.max(this.offsets.of(queueId + 1), store.minOffsetInQueue(topic, queueId));
       const waiting = store.maxOffsetInQueue(topic, queueId) - from;
       if (waiting <= 0) continue;
-      this.environment.logger.warn(
+      this.#environment.logger.warn(
         `messageDelayLevel has ${this.#delays.length} levels: ${waiting} messages wait in level ${queueId + 1} until it is back`,
       );
     }
   }
 
-  #setOffset(level: number, offset: number): void {
-    if (this.#offsets.get(level) === offset) return;
-    this.#offsets.set(level, offset);
-    this.markChanged();
-    if (++this.#updates >= this.#parts.config.delayOffsetUpdateVersionStep) {
-      this.#updates = 0;
-      this.dataVersion.next(this.environment.clock.now());
-    }
-  }
-
-  /** Lets the file say what has been synced since the last time, and takes note of what is delivered now. */
-  #save(): void {
-    const { watermarks } = this.#parts.store;
-    if (this.#pending !== undefined && watermarks.flushed >= this.#pending.end) {
-      this.#safe = this.#pending.offsets;
-      this.#pending = undefined;
-    }
-    if (this.#pending === undefined) {
-      if (watermarks.flushed >= watermarks.wrote) this.#safe = new Map(this.#offsets);
-      else this.#pending = { offsets: new Map(this.#offsets), end: watermarks.wrote };
-    }
-    this.persistInSlices();
-    if (!sameOffsets(this.#safe, this.#offsets)) this.markChanged();
-  }
-
   /** Wakes the sleeping levels for which something has been stored. */
   #look(): void {
-    const now = this.environment.clock.now();
+    const now = this.#environment.clock.now();
     for (const level of this.#levels) {
       if (level.timer !== undefined && now >= level.wakeMs) {
         // The clock was set ahead: the timer does not know.
@@ -310,7 +239,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   #wakeAt(level: Level, atMs: number): void {
     if (!this.#running) return;
-    const { clock } = this.environment;
+    const { clock } = this.#environment;
     const waitMs = atMs - clock.now();
     if (waitMs <= 0) {
       if (this.#turnLeft > 0) this.#run(level);
@@ -329,7 +258,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     level.busy = true;
     this.#waiting.push(level);
     if (this.#waiting.length > 1) return;
-    this.environment.clock.soon(() => {
+    this.#environment.clock.soon(() => {
       this.#turnLeft = TURN_MESSAGES;
       for (const one of this.#waiting.splice(0)) {
         one.busy = false;
@@ -345,8 +274,10 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   }
 
   #fail(level: Level, error: unknown): void {
-    this.environment.logger.error(`delay level ${level.level} cannot be read (${errorText(error)}); it is tried again`);
-    this.#rest(level, this.environment.clock.now() + RETRY_MS);
+    this.#environment.logger.error(
+      `delay level ${level.level} cannot be read (${errorText(error)}); it is tried again`,
+    );
+    this.#rest(level, this.#environment.clock.now() + RETRY_MS);
   }
 
   /** Reads the next messages of a level and delivers those that are due. */
@@ -372,21 +303,15 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       this.#run(level);
     };
     const queueId = level.level - 1;
-    if (
-      !store.select(
-        {
-          topic: SCHEDULE_TOPIC,
-          queueId,
-          offset: level.offset,
-          maxMessages: level.ask,
-          maxBytes: RUN_BYTES,
-          filter: MATCH_ALL,
-        },
-        result,
-        again,
-      )
-    )
-      return;
+    const request = {
+      topic: SCHEDULE_TOPIC,
+      queueId,
+      offset: level.offset,
+      maxMessages: level.ask,
+      maxBytes: RUN_BYTES,
+      filter: MATCH_ALL,
+    };
+    if (!store.select(request, result, again)) return;
     if (result.status !== GetMessageStatus.FOUND) {
       this.#nothingFound(level);
       return;
@@ -410,18 +335,18 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       return;
     }
     if (result.status !== GetMessageStatus.OFFSET_TOO_SMALL) this.#setAside += Math.max(0, next - level.offset);
-    this.environment.logger.warn(
+    this.#environment.logger.warn(
       `delay level ${level.level}: nothing can be read at ${level.offset} (${getStatusName(result.status)}); it continues at ${next}`,
     );
     this.#advance(level, next, 0, 0);
-    this.#rest(level, this.environment.clock.now());
+    this.#rest(level, this.#environment.clock.now());
   }
 
   /** Delivers what is due of the records of `level.result`, which lie in `bytes`; `next` is the queue offset behind the last one. */
   #deliver(level: Level, bytes: Uint8Array, next: number): void {
     const { result, offset: first } = level;
     const units = this.#units;
-    const now = this.environment.clock.now();
+    const now = this.#environment.clock.now();
     const view = viewOf(bytes);
     const record = new RecordView();
     let unit = 0;
@@ -485,7 +410,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       level.flights.push(flight);
       return flight;
     }
-    if (last === undefined) this.#setOffset(level.level, next);
+    if (last === undefined) this.offsets.set(level.level, next);
     else last.next = next;
     return undefined;
   }
@@ -497,7 +422,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   #unreadable(level: Level, offset: number): void {
     if (++this.#setAside > MAX_TOLD) return;
-    this.environment.logger.error(
+    this.#environment.logger.error(
       `delay level ${level.level}: the message at ${offset} cannot be read and is set aside`,
     );
   }
@@ -527,10 +452,10 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       if (status === PutMessageStatus.PUT_OK) {
         this.#landed(level, flight);
       } else if (status === PutMessageStatus.FLUSH_DISK_TIMEOUT) {
-        this.environment.logger.warn(`delay level ${level.level} waits for its deliveries to be durable: ${reason}`);
+        this.#environment.logger.warn(`delay level ${level.level} waits for its deliveries to be durable: ${reason}`);
         this.#waitForFlush(level, flight);
       } else {
-        this.environment.logger.warn(
+        this.#environment.logger.warn(
           `delay level ${level.level}: deliveries were not stored and are repeated: ${reason}`,
         );
         this.#lost(level);
@@ -540,7 +465,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
 
   /** The records are in the log already: putting them again would deliver twice. */
   #waitForFlush(level: Level, flight: Flight): void {
-    this.environment.clock.after(RETRY_MS, () => {
+    this.#environment.clock.after(RETRY_MS, () => {
       if (!this.#running || !level.flights.includes(flight)) return;
       if (this.#parts.store.watermarks.flushed >= flight.end) this.#landed(level, flight);
       else this.#waitForFlush(level, flight);
@@ -554,7 +479,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     if (until === undefined || level.pending > this.#mostPending) return;
     level.held = undefined;
     // The store is just telling who waited for it: nothing new is put meanwhile.
-    if (until <= this.environment.clock.now()) this.#nextTurn(level);
+    if (until <= this.#environment.clock.now()) this.#nextTurn(level);
     else this.#rest(level, until);
   }
 
@@ -563,7 +488,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     let done = 0;
     while (level.flights[done]?.done === true) {
       level.pending -= level.flights[done]!.count;
-      this.#setOffset(level.level, level.flights[done]!.next);
+      this.offsets.set(level.level, level.flights[done]!.next);
       done++;
     }
     level.flights.splice(0, done);
@@ -573,13 +498,13 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
   #lost(level: Level): void {
     level.flights = [];
     level.pending = 0;
-    level.offset = this.#offsets.get(level.level) ?? 0;
+    level.offset = this.offsets.of(level.level);
     // One that is at work goes on from there by itself.
     if (level.busy && level.held === undefined) return;
     level.held = undefined;
     level.timer?.cancel();
     level.timer = undefined;
-    this.#rest(level, this.environment.clock.now() + RETRY_MS);
+    this.#rest(level, this.#environment.clock.now() + RETRY_MS);
   }
 
   /** The end of the record that was written; 0 if the message is passed over, -1 if it must be tried again. */
@@ -590,7 +515,7 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
     if (topic === TRANS_HALF_TOPIC || queueId < 0 || topicNameFault(topic) !== undefined) {
       const place = `topic "${topic}", queue ${message.properties.get(PropertyName.REAL_QID)}`;
       this.#setAside++;
-      this.environment.logger.error(`${name} is set aside: it belongs into ${place}`);
+      this.#environment.logger.error(`${name} is set aside: it belongs into ${place}`);
       return 0;
     }
     // The stored text keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ's does.
@@ -604,17 +529,11 @@ export class ScheduleMessageService extends ConfigManager implements RetentionFl
       case PutMessageStatus.MESSAGE_ILLEGAL:
       case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
         this.#setAside++;
-        this.environment.logger.error(`${name} is set aside, ${topic} cannot take it: ${result.reason}`);
+        this.#environment.logger.error(`${name} is set aside, ${topic} cannot take it: ${result.reason}`);
         return 0;
       default:
         this.#seldom.warn(`level ${level.level}`, `${name} waits: ${putStatusName(result.status)} ${result.reason}`);
         return -1;
     }
   }
-}
-
-function sameOffsets(a: ReadonlyMap<number, number>, b: ReadonlyMap<number, number>): boolean {
-  if (a.size !== b.size) return false;
-  for (const [level, offset] of a) if (b.get(level) !== offset) return false;
-  return true;
 }

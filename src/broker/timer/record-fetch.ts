@@ -3,6 +3,7 @@
 import { errorText, viewOf } from '../../common/index.ts';
 import { RecordOutcome, RecordView, readRecord, type StoredMessage, toMessage, Verify } from '../../message/index.ts';
 import { GetResult, type MessageStore } from '../../store/index.ts';
+import { copyLater } from '../store-reads.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import type { DueUnits } from './due-units.ts';
 
@@ -72,7 +73,7 @@ export class RecordFetch {
     if (this.#bytes.length < bytes) this.#bytes = new Uint8Array(bytes);
     const target = this.#bytes;
     try {
-      await this.#copy(result, target);
+      await copyLater(this.#store, result, target);
     } catch (error) {
       return errorText(error);
     }
@@ -94,19 +95,6 @@ export class RecordFetch {
     }
     if (this.#bytes.length > KEPT_BYTES) this.#bytes = new Uint8Array(MOST_BYTES);
     return undefined;
-  }
-
-  #copy(result: GetResult, target: Uint8Array): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const attempt = (): void => {
-        const got = this.#store.copyRecords(result, target, 0, (error) => {
-          if (error === undefined) attempt();
-          else reject(error);
-        });
-        if (got) resolve();
-      };
-      attempt();
-    });
   }
 }
 

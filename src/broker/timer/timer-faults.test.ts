@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
+import { numbered } from '../clock-world.test.support.ts';
 import { applyDelayLevel } from '../internal-put.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { TIMER_TOPIC, TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
-
-const names = (count: number, prefix = 'm'): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
 test('deliveries that the log could not write are made again, none twice', async () => {
   for (const code of ['DISK_FULL', 'IO'] as const) {
@@ -18,7 +17,7 @@ test('deliveries that the log could not write are made again, none twice', async
     const fault = w.fs.fail({ operation: 'write', path: 'commitlog', skip: 1, code });
     await w.pass(20_000);
     assert.equal(fault.hits, 1);
-    assert.deepEqual((await w.bodies()).sort(), names(300).sort(), code);
+    assert.deepEqual((await w.bodies()).sort(), numbered(300).sort(), code);
     assert.equal(w.broker.context.timer.metrics.count('T'), 0);
     await w.stop();
   }
@@ -32,7 +31,7 @@ test('what comes too late for its slot and could not be written is delivered aga
   w.fs.fail({ operation: 'write', path: 'commitlog' });
   w.broker.context.config.timerStopEnqueue = false;
   await w.pass(10_000);
-  assert.deepEqual(await w.bodies(), names(5));
+  assert.deepEqual(await w.bodies(), numbered(5));
   await w.stop();
 });
 
@@ -129,9 +128,8 @@ test('deleting a topic forgets its figure; a message with a delay level has no t
   assert.equal(context.timer.metrics.count('T'), 1);
   context.topics.load();
   registerProcessors(w.broker, context);
-  const answer = w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'T' });
-  await w.settle(answer);
-  assert.equal((await answer).code, ResponseCode.SUCCESS);
+  const answer = await w.settle(w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'T' }));
+  assert.equal(answer.code, ResponseCode.SUCCESS);
   assert.equal(context.timer.metrics.count('T'), 0);
   const message = messageWith({
     properties: new Map([

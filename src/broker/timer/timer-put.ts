@@ -5,7 +5,7 @@ import type { Clock, Random } from '../../common/index.ts';
 import { PropertyName } from '../../message/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { delayLevelOf, type InternalMessage } from '../internal-put.ts';
+import { delayLevelOf, type InternalMessage, mayWait } from '../internal-put.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 
 const { TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TIMER_OUT_MS } = PropertyName;
@@ -33,18 +33,12 @@ export function timerPrecision(config: BrokerConfig): number {
 
 /**
  * Turns a message with a timer property into one of the timer's topic. Does nothing to others, to those that are due, and to those with a delay
- * level, which lose their timer properties. The service must be told of the put (`TimerMessageService.noted`).
+ * level, which counts (`applyDelayLevel`). The service must be told of the put (`TimerMessageService.noted`).
  */
 export function applyTimer(parts: TimerPutParts, message: InternalMessage): TimerRefusal | undefined {
   const { properties } = message;
-  const transaction = message.sysFlag & 0xc;
-  if (transaction !== 0 && transaction !== 0x8) return undefined;
-  if (message.topic === TIMER_TOPIC) return undefined;
-  if (delayLevelOf(properties) > 0) {
-    for (const name of [TIMER_DELIVER_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS]) properties.delete(name);
-    return undefined;
-  }
-  if (properties.has(TIMER_OUT_MS)) return undefined;
+  if (!mayWait(message) || message.topic === TIMER_TOPIC) return undefined;
+  if (delayLevelOf(properties) > 0 || properties.has(TIMER_OUT_MS)) return undefined;
   const wish = [TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS].find((name) => properties.has(name));
   if (wish === undefined) return undefined;
   const { config, clock, timer } = parts;
@@ -77,6 +71,11 @@ export function toTimerTopic(message: InternalMessage, out: number): void {
   properties.set(PropertyName.REAL_QID, String(message.queueId));
   message.topic = TIMER_TOPIC;
   message.queueId = 0;
+}
+
+/** What an order to delete names a message by. RocketMQ: buildDeleteKey. */
+export function deleteKey(config: BrokerConfig, topic: string, uniqKey: string): string {
+  return config.appendTopicForTimerDeleteKey ? `${topic}+${uniqKey}` : uniqKey;
 }
 
 /** RocketMQ: isReject. From the limit on some are refused, and more of them the nearer it is: its formula falls as the slot fills. */

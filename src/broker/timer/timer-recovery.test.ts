@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom, viewOf, writeI64 } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
+import { numbered } from '../clock-world.test.support.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
 
@@ -26,16 +27,11 @@ test('B37: timer position ahead of its queue', async () => {
   await w.pass(3000);
   const [, ...all] = await w.drain(TIMER_TOPIC);
   const cut = all[29]!.physicalOffset;
-  assert.equal(await w.settle(w.broker.context.timer.stop()), undefined);
-  let ok: boolean | undefined;
-  await w.settle(
-    w.broker.context.store.truncateTo(cut).then((done) => {
-      ok = done;
-    }),
-  );
-  assert.equal(ok, true);
-  await w.settle(w.broker.context.store.close());
-  await w.settle(w.broker.context.timer.close());
+  const { timer, store } = w.broker.context;
+  await w.settle(timer.stop());
+  assert.equal(await w.settle(store.truncateTo(cut)), true);
+  await w.settle(store.close());
+  await w.settle(timer.close());
   setCheckpoint(w, 16, 1000);
   await w.start();
   assert.equal(w.broker.context.store.maxOffsetInQueue(TIMER_TOPIC, 0), 30);
@@ -201,6 +197,6 @@ test('after a stop longer than the wheel has time for, everything that waited ar
   await w.at(w.clock.now() + 2000, 'new');
   await w.turns(500);
   await w.pass(4000);
-  assert.deepEqual(await w.bodies(), [...Array.from({ length: 20 }, (_, i) => `m${i}`), 'new']);
+  assert.deepEqual(await w.bodies(), [...numbered(20), 'new']);
   await w.stop();
 });

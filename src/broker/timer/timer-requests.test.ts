@@ -3,16 +3,17 @@ import { test } from 'node:test';
 import { viewOf } from '../../common/index.ts';
 import { UniqueIds } from '../../message/index.ts';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
+import type { MessageStoreConfig } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
+import type { Answer } from '../broker-fixture.test.support.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { decodeRecallHandle, encodeRecallHandle } from './recall-handle.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
 
-const TABLE = { autoCreateTopicEnable: true };
-
-async function world(config: object = {}): Promise<TimerWorld> {
-  const w = await new TimerWorld({ ...TABLE, ...config }).start();
+async function world(config: Partial<BrokerConfig> = {}, store: Partial<MessageStoreConfig> = {}): Promise<TimerWorld> {
+  const w = await new TimerWorld({ autoCreateTopicEnable: true, ...config }, store).start();
   w.broker.context.topics.load();
   registerProcessors(w.broker, w.broker.context);
   const ids = new UniqueIds({ ip: Uint8Array.from([127, 0, 0, 1]), pid: 1, salt: 1 }, 1);
@@ -20,16 +21,8 @@ async function world(config: object = {}): Promise<TimerWorld> {
   return w;
 }
 
-type Answer = { code: number; remark: string | null; ext: Record<string, string>; body: Uint8Array };
-
-async function ask(w: TimerWorld, code: number, fields: Record<string, string | number>, body = ''): Promise<Answer> {
-  let answer: Answer | undefined;
-  void w.broker.ask(code, fields, body).then((got) => {
-    answer = got;
-  });
-  for (let i = 0; answer === undefined && i < 200; i++) await w.pass(10);
-  assert.ok(answer !== undefined, 'no answer');
-  return answer;
+function ask(w: TimerWorld, code: number, fields: Record<string, string | number>, body = ''): Promise<Answer> {
+  return w.settle(w.broker.ask(code, fields, body));
 }
 
 const send = (w: TimerWorld, properties: Record<string, string>, body: string): Promise<Answer> =>
@@ -179,20 +172,13 @@ test('a handle of a broker whose name holds spaces is read', () => {
 });
 
 test('a recall whose order could not be synced is not answered with success', async () => {
-  const again = new TimerWorld({ ...TABLE }, { flushDiskType: 'SYNC_FLUSH' });
-  await again.start();
-  again.broker.context.topics.load();
-  registerProcessors(again.broker, again.broker.context);
-  new SendMessageProcessor(
-    again.broker.context,
-    new UniqueIds({ ip: Uint8Array.from([127, 0, 0, 1]), pid: 1, salt: 1 }, 1),
-  ).register(again.broker);
-  const { ext } = await send(again, { TIMER_DELIVER_MS: String(again.clock.now() + 20_500) }, 'm');
+  const w = await world({}, { flushDiskType: 'SYNC_FLUSH' });
+  const { ext } = await send(w, { TIMER_DELIVER_MS: String(w.clock.now() + 20_500) }, 'm');
   const recallHandle = ext['recallHandle']!;
   assert.ok(recallHandle);
-  await again.pass(1000);
-  again.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
-  const { code } = await ask(again, RequestCode.RECALL_MESSAGE, { topic: 'T', recallHandle, producerGroup: 'g' });
+  await w.pass(1000);
+  w.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
+  const { code } = await ask(w, RequestCode.RECALL_MESSAGE, { topic: 'T', recallHandle, producerGroup: 'g' });
   assert.notEqual(code, ResponseCode.SUCCESS);
-  await again.stop();
+  await w.stop();
 });

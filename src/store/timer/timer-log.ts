@@ -27,8 +27,6 @@ export class TimerLog {
   readonly fileSize: number;
   /** Position of the next unit, fillers aside. */
   end = 0;
-  /** Everything below is synced. */
-  flushed = 0;
   readonly #fs: FileSystem;
   /** Start of the oldest file. */
   #first = 0;
@@ -93,8 +91,12 @@ export class TimerLog {
     this.#first = starts[0] ?? 0;
     this.#last = starts.length === 0 ? 0 : starts.at(-1)! + this.fileSize;
     this.end = this.#last;
-    this.flushed = this.#last;
     this.#tailStart = this.#last;
+  }
+
+  /** Position of the last unit of the full file that begins at `start`. */
+  lastUnitOf(start: number): number {
+    return start + this.fileSize - ((this.fileSize - FILLER_BYTES) % UNIT_BYTES) - FILLER_BYTES - UNIT_BYTES;
   }
 
   /** Appends a unit in memory; its position. */
@@ -220,7 +222,6 @@ export class TimerLog {
       }
     }
     this.end = position;
-    this.flushed = position;
     this.#tailStart = position;
   }
 
@@ -254,7 +255,6 @@ export class TimerLog {
     // More may have been appended meanwhile.
     this.#tail.copyWithin(0, to - origin, this.end - origin);
     this.#tailStart = to;
-    this.flushed = to;
     this.#blockEnd = Math.min(this.#blockEnd, origin);
   }
 
@@ -262,9 +262,8 @@ export class TimerLog {
   removeBelow(minimum: number, unit: TimerUnit): number {
     let count = 0;
     const { fileSize } = this;
-    const lastUnit = fileSize - ((fileSize - FILLER_BYTES) % UNIT_BYTES) - FILLER_BYTES - UNIT_BYTES;
     while (this.#first + fileSize < Math.min(this.#last, this.#tailStart)) {
-      if (!this.read(this.#first + lastUnit, unit) || unit.offset >= minimum) break;
+      if (!this.read(this.lastUnitOf(this.#first), unit) || unit.offset >= minimum) break;
       this.#closeReader();
       this.#fs.remove(this.#path(this.#first));
       this.#first += fileSize;

@@ -10,7 +10,7 @@
 import type { Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { TimerCheckpoint } from './timer-checkpoint.ts';
-import { FILLER_BYTES, TimerMagic, TimerUnit, UNIT_BYTES } from './timer-format.ts';
+import { TimerMagic, TimerUnit } from './timer-format.ts';
 import { TimerLog } from './timer-log.ts';
 import { BLANK_SLOTS, TimerSlot, TimerWheel, WHEEL_SLOTS_TOTAL } from './timer-wheel.ts';
 
@@ -148,9 +148,7 @@ function findEnd(log: TimerLog, relied: number, logEnd: number): { end: number; 
     },
     unit,
   );
-  if (lastPos < 0 && base > first) {
-    lastPos = base - fileSize + (fileSize - ((fileSize - FILLER_BYTES) % UNIT_BYTES) - FILLER_BYTES - UNIT_BYTES);
-  }
+  if (lastPos < 0 && base > first) lastPos = log.lastUnitOf(base - fileSize);
   return { end: stop, lastPos };
 }
 

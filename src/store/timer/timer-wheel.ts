@@ -10,13 +10,13 @@ import { peekI64, viewOf, writeI64 } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { syncFile, writeAt } from './timer-io.ts';
 
-export const SLOT_BYTES = 32;
+const SLOT_BYTES = 32;
 /** Slots of seven days of seconds; the wheel has twice as many. */
 export const WHEEL_SLOTS_TOTAL: number = 7 * 86_400;
 /** Slots that a new message stays away from, so that it cannot meet one that is not read yet. */
 export const BLANK_SLOTS = 60;
 const SLOTS = WHEEL_SLOTS_TOTAL * 2;
-export const WHEEL_BYTES: number = SLOTS * SLOT_BYTES;
+const WHEEL_BYTES = SLOTS * SLOT_BYTES;
 const PAGE_BYTES = 4096;
 const PAGE_SLOTS = PAGE_BYTES / SLOT_BYTES;
 const PAGES = WHEEL_BYTES / PAGE_BYTES;
@@ -170,13 +170,6 @@ export class TimerWheel {
     let count = 0;
     for (const timeMs of this.from(fromMs)) if (this.read(timeMs, slot)) count += slot.num;
     return count;
-  }
-
-  /** Bytes that the wheel takes in memory. */
-  get heldBytes(): number {
-    let pages = 0;
-    for (const page of this.#pages) if (page !== undefined) pages++;
-    return pages * PAGE_BYTES;
   }
 
   /** The pages that changed since the last call, as they are now. */
