@@ -15,11 +15,12 @@ import {
   RecordView,
   SysFlag,
 } from '../../message/index.ts';
-import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
-import { SendAckPool, type SendAcks } from '../processor/send-acks.ts';
+import { SendAckPool } from '../processor/send-acks.ts';
+import { TurnAcks } from '../processor/turn-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { TrafficCount } from '../traffic-stats.ts';
 import { isStored, refusalOf } from './end-outcome.ts';
@@ -66,19 +67,16 @@ export class EndTransactionProcessor {
   readonly #queue = nameBytes(PropertyName.REAL_QID);
   readonly #hosts = [new Uint8Array(8), new Uint8Array(20)] as const;
 
-  readonly #ackPool: SendAckPool;
-  /** Answers of this turn, by connection. */
-  readonly #turnAcks = new Map<Channel, SendAcks>();
-  #acks: SendAcks | undefined;
-  #turnEnd = 0;
+  readonly #acks: TurnAcks;
 
   constructor(context: BrokerContext) {
     this.#context = context;
     this.#slow = new SlowEnds(context);
-    this.#ackPool = new SendAckPool((writer, old, status) => {
+    const pool = new SendAckPool((writer, old, status) => {
       const refusal = isStored(status) ? undefined : refusalOf(status, context.store.config.maxMessageSize);
       writer.response(refusal?.code ?? ResponseCode.SUCCESS, old.opaque, refusal?.remark);
     });
+    this.#acks = new TurnAcks(context.store, pool, false);
     const put = this.#put;
     put.storeHost = context.storeHost;
     put.waitStoreMsgOK = false;
@@ -234,34 +232,17 @@ export class EndTransactionProcessor {
     puts.messages++;
     puts.bytes += result.wroteBytes;
     puts.requests++;
-    this.#turnEnd = result.wroteOffset + result.wroteBytes;
-    transactions.pending.add(record.queueId, record.queueOffset, origin.name, this.#turnEnd);
+    const end = result.wroteOffset + result.wroteBytes;
+    transactions.pending.add(record.queueId, record.queueOffset, origin.name, end);
     if (request.oneway) return true;
     request.takeOver();
-    this.#writerOf(request.channel).response(ResponseCode.SUCCESS, request.opaque, null);
+    this.#acks.writerOf(request.channel, end).response(ResponseCode.SUCCESS, request.opaque, null);
     return true;
   }
 
-  #writerOf(channel: Channel): FrameWriter {
-    let acks = this.#acks;
-    if (acks?.channel !== channel) {
-      acks = this.#turnAcks.get(channel);
-      if (acks === undefined) {
-        acks = this.#ackPool.take(channel);
-        this.#turnAcks.set(channel, acks);
-      }
-      this.#acks = acks;
-    }
-    acks.count++;
-    return acks.writer;
-  }
-
-  /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
+  /** Called at the end of each turn of the server. */
   endTurn(): void {
     this.#context.transactions.pending.endTurn();
-    if (this.#turnAcks.size === 0) return;
-    this.#acks = undefined;
-    for (const acks of this.#turnAcks.values()) this.#context.store.park(this.#turnEnd, false, acks);
-    this.#turnAcks.clear();
+    this.#acks.endTurn();
   }
 }

@@ -40,6 +40,19 @@ export interface Half {
   queueOffset: number;
 }
 
+/** What a producer says to end a transaction. */
+export function endFields(half: Half, outcome: number = COMMIT): Record<string, string> {
+  return {
+    producerGroup: 'PG',
+    tranStateTableOffset: String(half.queueOffset),
+    commitLogOffset: String(half.offset),
+    commitOrRollback: String(outcome),
+    fromTransactionCheck: 'false',
+    msgId: 'id',
+    transactionId: 'id',
+  };
+}
+
 export class World {
   clock: CountingClock = new CountingClock();
   fs: MemoryFileSystem;
@@ -88,8 +101,8 @@ export class World {
   /** Orderly stop. */
   async stop(): Promise<void> {
     const { transactions, store, offsets } = this.broker.context;
-    await this.settle(transactions.stop());
-    await this.settle(store.close());
+    await this.settled(transactions.stop());
+    await this.settled(store.close());
     transactions.close();
     offsets.persistIfChanged();
   }
@@ -100,10 +113,7 @@ export class World {
     this.clock = new CountingClock(this.clock.now());
   }
 
-  async settle(work: Promise<unknown>): Promise<void> {
-    await this.settled(work);
-  }
-
+  /** The outcome of some work; time passes meanwhile. */
   async settled<T>(work: Promise<T>): Promise<T> {
     let done = false;
     void work.finally(() => {
@@ -127,7 +137,7 @@ export class World {
 
   /** One round now, and the time until its positions are saved. */
   async round(): Promise<void> {
-    await this.settle(this.broker.context.transactions.check());
+    await this.settled(this.broker.context.transactions.check());
     await this.pass(11_000, 500);
   }
 
@@ -171,16 +181,7 @@ export class World {
   }
 
   end(half: Half, outcome: number, fields: Record<string, string | number | boolean> = {}): Promise<Answer> {
-    return this.ask(RequestCode.END_TRANSACTION, {
-      producerGroup: 'PG',
-      tranStateTableOffset: half.queueOffset,
-      commitLogOffset: half.offset,
-      commitOrRollback: outcome,
-      fromTransactionCheck: false,
-      msgId: 'id',
-      transactionId: 'id',
-      ...fields,
-    });
+    return this.ask(RequestCode.END_TRANSACTION, { ...endFields(half, outcome), ...fields });
   }
 
   /** What the producer was asked about. */

@@ -13,7 +13,7 @@ import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
 import { TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
 import { makeHalf, TRANS_GROUP } from './half-message.ts';
-import { COMMIT, type Half, ROLLBACK, ROUNDS, UNKNOWN, World } from './transaction.test.support.ts';
+import { COMMIT, endFields, type Half, ROLLBACK, ROUNDS, UNKNOWN, World } from './transaction.test.support.ts';
 
 const METRICS = '/store/config/transactionMetrics';
 
@@ -473,6 +473,21 @@ test('a commit whose message cannot be written is open again, and is delivered w
   assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
 });
 
+test('a commit whose write fails before its turn is over is refused and open again', async () => {
+  const w = await new World().start();
+  const half = await w.half('u1');
+  await w.pass(100);
+  const fault = w.fs.fail({ operation: 'write', path: 'commitlog', code: 'DISK_FULL' });
+  const answer = w.broker.ask(RequestCode.END_TRANSACTION, endFields(half), '', w.producer);
+  w.broker.context.store.endTurn();
+  assert.equal(fault.hits, 1);
+  fault.clear();
+  await w.pass(20_000);
+  assert.equal((await w.end(half, COMMIT)).code, 0);
+  assert.equal((await answer).code, ResponseCode.SERVICE_NOT_AVAILABLE);
+  assert.deepEqual(await w.delivered(), ['u1']);
+});
+
 test('a start goes on where the last one was, after a stop and after a kill', async () => {
   const w = await new World().start();
   for (let i = 0; i < 40; i++) {
@@ -622,7 +637,7 @@ test('a stop whose last sync fails saves no position of ends that are not on dis
   const { offsets, transactions } = w.broker.context;
   await w.end(await w.half('u1'), COMMIT);
   await w.pass(4000);
-  await w.settle(transactions.check());
+  await w.settled(transactions.check());
   w.fs.fail({ operation: 'sync', path: 'commitlog', times: Number.POSITIVE_INFINITY });
   await w.stop();
   assert.ok(offsets.query(TRANS_GROUP, TRANS_HALF_TOPIC, 0) <= 0);
