@@ -273,8 +273,7 @@ export class SendDeduplication {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    stats.putMessages += result.messageCount;
-    stats.putBytes += result.wroteBytes;
+    stats.stored(topic.puts, result);
     // Those that are new are no duplicates.
     stats.putDuplicates -= missing.length;
     this.keepBatch({ topic: topic.name, keys: missing.map((i) => members.keys[i]) }, result, put.queueId);

@@ -132,7 +132,7 @@ export class ReplyMessageProcessor {
 
   /** Stores the reply; `done` gets its place, undefined if it is not stored. RocketMQ: that is no failure of the reply. */
   #store(message: InternalMessage, done: (stored: PutResult | undefined) => void): void {
-    const { logger, schedule, stats, store, storeHost } = this.#context;
+    const { logger, schedule, stats, store, storeHost, traffic } = this.#context;
     applyDelayLevel(message, schedule.maxDelayLevel);
     putInternal(store, message, storeHost, (status, result, reason) => {
       if (!ackCode(status).stored) {
@@ -141,8 +141,7 @@ export class ReplyMessageProcessor {
         done(undefined);
         return;
       }
-      stats.putMessages++;
-      stats.putBytes += result.wroteBytes;
+      stats.stored(traffic.puts.of(message.topic), result);
       done(result);
     });
   }

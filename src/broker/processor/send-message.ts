@@ -206,12 +206,7 @@ export class SendMessageProcessor {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const puts = half ? this.#halves.stored(topic.name) : topic.puts;
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
+    stats.stored(half ? this.#halves.stored(topic.name) : topic.puts, result);
     // The record has the bytes now. The answer below still reads the header, before anything else can use the memory.
     if (result.wroteBytes > LONG_BODY_BYTES) request.keepBody().release();
     if (request.oneway) return;
@@ -328,11 +323,7 @@ export class SendMessageProcessor {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    this.#context.stats.putMessages += result.messageCount;
-    this.#context.stats.putBytes += result.wroteBytes;
-    topic.puts.messages += result.messageCount;
-    topic.puts.bytes += result.wroteBytes;
-    topic.puts.requests++;
+    this.#context.stats.stored(topic.puts, result);
     if (request.oneway) return;
     request.takeOver();
     const transactionId = this.#table.get(this.#uniqKey);

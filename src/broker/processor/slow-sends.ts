@@ -94,15 +94,12 @@ export class SlowSends {
     more: Record<string, string>,
     stored?: () => void,
   ): void {
-    const { store, storeHost, traffic } = this.#context;
+    const { store, storeHost, stats, traffic } = this.#context;
     const responder = request.defer();
     const puts = traffic.puts.of(message.topic);
     const put = putInternal(store, message, storeHost, (status, result, reason) => {
-      if (ackCode(status).stored) {
-        puts.messages += Math.max(1, result.messageCount);
-        puts.bytes += result.wroteBytes;
-        puts.requests++;
-      }
+      if (ackCode(status).stored) stats.stored(puts, result);
+      else stats.putFailed++;
       if (status === PutMessageStatus.PUT_OK) stored?.();
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),

@@ -226,12 +226,7 @@ export class EndTransactionProcessor {
     store.put(put, result);
     // The slow way comes to the same end, and says so.
     if (result.status !== PutMessageStatus.PUT_OK) return false;
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const { puts } = origin;
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
+    stats.stored(origin.puts, result);
     const end = result.wroteOffset + result.wroteBytes;
     transactions.pending.add(record.queueId, record.queueOffset, origin.name, end);
     if (request.oneway) return true;

@@ -155,12 +155,7 @@ export class SlowEnds {
       refuseWith(result.status, result.reason);
       return false;
     }
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const puts = traffic.puts.of(origin.topic);
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
+    stats.stored(traffic.puts.of(origin.topic), result);
     const end = result.wroteOffset + result.wroteBytes;
     transactions.pending.addAlone(half.queueId, half.queueOffset, origin.topic, end);
     store.whenDurable(end, false, (status, reason) => {
