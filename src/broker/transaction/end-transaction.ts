@@ -16,14 +16,14 @@ import {
   SysFlag,
 } from '../../message/index.ts';
 import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { type ConsumeQueue, isStored, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
 import { SendAckPool } from '../processor/send-acks.ts';
 import { TurnAcks } from '../processor/turn-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
 import { TrafficCount } from '../traffic-stats.ts';
-import { isStored, refusalOf } from './end-outcome.ts';
+import { refusalOf } from './end-outcome.ts';
 import { type End, SlowEnds } from './slow-ends.ts';
 
 /** With one of these a half message takes the slow way. */

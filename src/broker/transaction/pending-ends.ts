@@ -4,8 +4,7 @@
 // RocketMQ: has no such state, since its appends are in the files at once.
 
 import type { Clock, Logger } from '../../common/index.ts';
-import { type AckTarget, type MessageStore, PutMessageStatus, putStatusName } from '../../store/index.ts';
-import { isStored } from './end-outcome.ts';
+import { type AckTarget, isStored, type MessageStore, PutMessageStatus, putStatusName } from '../../store/index.ts';
 import type { TransactionService } from './transaction-service.ts';
 
 /** Groups that are kept for the next turns. */
