@@ -242,7 +242,6 @@ export class SendMessageProcessor {
       refuse(this.#context, request, topic.fault.code, topic.fault.remark);
       return false;
     }
-    if (topic.version !== topics.version) this.#topics.refresh(topic);
     if (topic.config === undefined && this.#topics.create(request, header, topic) !== undefined)
       this.#topics.refresh(topic);
     if (topic.config === undefined) {

@@ -5,7 +5,7 @@
 //
 // No object is made per message on the fast way: properties, request and result are this processor's own, filled anew.
 
-import { ByteTable, copyBytes, sameBytes } from '../../common/index.ts';
+import { sameBytes } from '../../common/index.ts';
 import {
   copy,
   type NameBytes,
@@ -16,13 +16,13 @@ import {
   SysFlag,
 } from '../../message/index.ts';
 import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { type ConsumeQueue, isStored, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { isStored, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
 import { SendAckPool } from '../processor/send-acks.ts';
+import { type SendTopic, SendTopics } from '../processor/send-topics.ts';
 import { TurnAcks } from '../processor/turn-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
-import { TrafficCount } from '../traffic-stats.ts';
 import { refusalOf } from './end-outcome.ts';
 import { type End, SlowEnds } from './slow-ends.ts';
 
@@ -42,16 +42,6 @@ const ZERO = 0x30;
 /** Digits of the number of a queue. */
 const MOST_DIGITS = 9;
 
-/** A topic that half messages came from, by the bytes of its name. */
-interface Origin {
-  readonly bytes: Uint8Array;
-  readonly name: string;
-  /** Of the table of topics, when the rest was looked up. */
-  version: number;
-  queues: readonly ConsumeQueue[] | undefined;
-  puts: TrafficCount;
-}
-
 export class EndTransactionProcessor {
   readonly #context: BrokerContext;
   readonly #slow: SlowEnds;
@@ -59,7 +49,7 @@ export class EndTransactionProcessor {
   readonly #table = new PropertyTable();
   readonly #put = new PutRequest();
   readonly #result = new PutResult();
-  readonly #origins = new ByteTable<Origin>();
+  readonly #topics: SendTopics;
   readonly #halfTopic: Uint8Array = Buffer.from(TRANS_HALF_TOPIC);
   readonly #slowNames: readonly NameBytes[] = SLOW.map(nameBytes);
   readonly #group = nameBytes(PropertyName.PGROUP);
@@ -72,6 +62,7 @@ export class EndTransactionProcessor {
   constructor(context: BrokerContext) {
     this.#context = context;
     this.#slow = new SlowEnds(context);
+    this.#topics = new SendTopics(context);
     const pool = new SendAckPool((writer, old, status) => {
       const refusal = isStored(status) ? undefined : refusalOf(status, context.store.config.maxMessageSize);
       writer.response(refusal?.code ?? ResponseCode.SUCCESS, old.opaque, refusal?.remark);
@@ -128,7 +119,7 @@ export class EndTransactionProcessor {
     if (group < 0 || topic < 0 || !this.#isGroup(request, table, group)) return false;
     for (const name of this.#slowNames) if (table.find(name) >= 0) return false;
     const queueId = this.#queueId(table);
-    const origin = this.#originOf(bytes, table.valueStart(topic), table.valueEnd(topic));
+    const origin = this.#topics.topicOf(bytes, table.valueStart(topic), table.valueEnd(topic));
     if (queueId < 0 || origin.name === TRANS_HALF_TOPIC) return false;
     const halfQueueId = record.queueId;
     if (transactions.queue(halfQueueId).hasEnded(queueOffset) || !transactions.ops.hasRoom(halfQueueId)) return false;
@@ -177,30 +168,8 @@ export class EndTransactionProcessor {
     return value;
   }
 
-  #originOf(bytes: Uint8Array, start: number, end: number): Origin {
-    const { topics } = this.#context;
-    let origin = this.#origins.find(bytes, start, end);
-    if (origin === undefined) {
-      const own = copyBytes(bytes, start, end);
-      const name = Buffer.from(own).toString('utf8');
-      origin = { bytes: own, name, version: -1, queues: undefined, puts: new TrafficCount() };
-      // A peer could fill the memory with names of others.
-      if (topics.has(name)) this.#origins.add(origin);
-    }
-    if (origin.version !== topics.version) this.#refresh(origin);
-    return origin;
-  }
-
-  #refresh(origin: Origin): void {
-    const { topics, store, traffic } = this.#context;
-    const exists = topics.has(origin.name);
-    origin.version = topics.version;
-    origin.queues = exists ? store.queuesOf(origin.name) : undefined;
-    origin.puts = exists ? traffic.puts.of(origin.name) : new TrafficCount();
-  }
-
   /** Stores the message of the half message that was read last. */
-  #commit(request: Request, bytes: Uint8Array, origin: Origin, queueId: number): boolean {
+  #commit(request: Request, bytes: Uint8Array, origin: SendTopic, queueId: number): boolean {
     const { store, transactions, stats } = this.#context;
     const record = this.#record;
     const table = this.#table;
