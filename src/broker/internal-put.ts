@@ -1,7 +1,7 @@
 // Messages that the broker itself stores: copies for a retry or dead-letter topic, delayed messages that fall due, replies. Rare beside
 // what clients send, so they are built from objects; what is stored is the same as if they had come over the wire.
 
-import { hostField, PropertyName, propertiesTextInJavaOrder, type StoredMessage } from '../message/index.ts';
+import { hostField, isCounted, PropertyName, propertiesTextInJavaOrder, type StoredMessage } from '../message/index.ts';
 import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../store/index.ts';
 import { SCHEDULE_TOPIC } from './topic/topic-names.ts';
 
@@ -73,8 +73,7 @@ export function toPutRequest(message: InternalMessage, storeHost: Uint8Array): P
  */
 export function applyDelayLevel(message: InternalMessage, maxLevel: number): void {
   const wanted = delayLevelOf(message.properties);
-  const transaction = message.sysFlag & 0xc;
-  if (wanted <= 0 || (transaction !== 0 && transaction !== 0x8)) return;
+  if (wanted <= 0 || !isCounted(message.sysFlag)) return;
   // RocketMQ: checkIfTimerMessage: the level counts.
   for (const name of TIMER_WISHES) message.properties.delete(name);
   const level = Math.min(wanted, maxLevel);

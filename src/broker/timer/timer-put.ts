@@ -2,7 +2,7 @@
 // HookUtils#checkIfTimerMessage, #transformTimerMessage.
 
 import type { Clock, Random } from '../../common/index.ts';
-import { PropertyName } from '../../message/index.ts';
+import { isCounted, PropertyName } from '../../message/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { delayLevelOf, type InternalMessage } from '../internal-put.ts';
@@ -37,8 +37,7 @@ export function timerPrecision(config: BrokerConfig): number {
  */
 export function applyTimer(parts: TimerPutParts, message: InternalMessage): TimerRefusal | undefined {
   const { properties } = message;
-  const transaction = message.sysFlag & 0xc;
-  if (transaction !== 0 && transaction !== 0x8) return undefined;
+  if (!isCounted(message.sysFlag)) return undefined;
   if (message.topic === TIMER_TOPIC) return undefined;
   if (delayLevelOf(properties) > 0) {
     for (const name of [TIMER_DELIVER_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS]) properties.delete(name);

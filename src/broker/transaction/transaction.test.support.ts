@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { FakeClock, SeededRandom } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { decodeOffsetMessageId, propertiesText, type StoredMessage, UniqueIds } from '../../message/index.ts';
+import { decodeOffsetMessageId, propertiesText, type StoredMessage, SysFlag, UniqueIds } from '../../message/index.ts';
 import { type ExtFields, RequestCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -15,8 +15,8 @@ import { TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
 import { EndTransactionProcessor } from './end-transaction.ts';
 import { TRANS_GROUP } from './half-message.ts';
 
-export const COMMIT = 8;
-export const ROLLBACK = 12;
+export const COMMIT: number = SysFlag.TRANSACTION_COMMIT;
+export const ROLLBACK: number = SysFlag.TRANSACTION_ROLLBACK;
 export const UNKNOWN = 0;
 
 /** Rounds come when a test says so. */
