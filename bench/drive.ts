@@ -3,9 +3,10 @@
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import type { LoadFigures } from './load-run.ts';
 import { memory } from './process-figures.ts';
 import type { PullOptions } from './pull-load.ts';
-import type { LoadFigures, SendOptions } from './send-load.ts';
+import type { SendOptions } from './send-load.ts';
 import type { TransactionFigures, TransactionOptions } from './transaction-load.ts';
 
 /** A run's figures with the broker's peak memory while it lasted. */

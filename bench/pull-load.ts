@@ -1,10 +1,8 @@
 // The pulling half of the generator: PULL_MESSAGE from offset 0 to the end of every queue, and again from 0, one pull in flight
 // for each queue. It pulls as a pull consumer does, with its subscription in the request, so no heartbeat is needed.
 
-import { Histogram } from '../src/common/index.ts';
 import { Connection } from './connection.ts';
-import { cpuMicros } from './process-figures.ts';
-import { LATENCY_STEPS, type LoadFigures } from './send-load.ts';
+import { type LoadFigures, LoadRun } from './load-run.ts';
 import { Code, OPAQUE_BASE, ResponseScanner } from './wire.ts';
 
 /** What is pulled, and how. */
@@ -33,23 +31,12 @@ class Puller {
   readonly #sentAt = new Map<number, number>();
   readonly closedBy: Promise<never>;
   #reject: (error: Error) => void = () => {};
-  readonly latency: Histogram;
-  readonly errors: Record<string, number>;
-  messages = 0;
-  measuring = false;
-  stopping = false;
+  readonly #run: LoadRun;
   #out: Buffer[] = [];
 
-  constructor(
-    options: PullOptions,
-    queues: number[],
-    latency: Histogram,
-    errors: Record<string, number>,
-    connected: () => void,
-  ) {
+  constructor(options: PullOptions, queues: number[], run: LoadRun, connected: () => void) {
     this.#queues = queues;
-    this.latency = latency;
-    this.errors = errors;
+    this.#run = run;
     this.closedBy = new Promise((_, reject) => {
       this.#reject = reject;
     });
@@ -72,8 +59,7 @@ class Puller {
     if (this.#scanner.code !== 0) {
       // 19, 20, 21: nothing there, or beyond the end. Begin again.
       if (this.#scanner.code < 19 || this.#scanner.code > 21 || offset === 0) {
-        const code = String(this.#scanner.code);
-        this.errors[code] = (this.errors[code] ?? 0) + 1;
+        this.#run.failed(this.#scanner.code);
         if (offset === 0) {
           const header = bytes.toString('utf8', headerStart, headerEnd);
           this.#reject(new Error(`nothing to pull from the start of queue ${queue}: ${header}`));
@@ -84,16 +70,13 @@ class Puller {
     }
     let count = 0;
     for (let at = headerEnd; at < end; at += bytes.readInt32BE(at)) count++;
-    if (this.measuring) {
-      this.messages += count;
-      this.latency.add(performance.now() - this.#sentAt.get(queue)!);
-    }
+    this.#run.took(count, performance.now() - this.#sentAt.get(queue)!);
     const next = bytes.indexOf(NEXT_BEGIN_OFFSET, headerStart);
     this.#ask(queue, Number.parseInt(bytes.toString('latin1', next + NEXT_BEGIN_OFFSET.length, headerEnd), 10));
   }
 
   chunk(): void {
-    if (this.#out.length > 0 && !this.stopping) this.#connection.write(Buffer.concat(this.#out));
+    if (this.#out.length > 0) this.#connection.write(Buffer.concat(this.#out));
     this.#out = [];
   }
 
@@ -120,8 +103,7 @@ class Puller {
 
 /** Pulls for `warmup` and then `seconds`; the figures of the second part. */
 export async function pullLoad(options: PullOptions): Promise<LoadFigures> {
-  const latency = new Histogram(LATENCY_STEPS);
-  const errors: Record<string, number> = {};
+  const run = new LoadRun();
   const pullers: Puller[] = [];
   const connected: Array<Promise<void>> = [];
   for (let i = 0; i < Math.min(options.conns, options.queues); i++) {
@@ -130,38 +112,16 @@ export async function pullLoad(options: PullOptions): Promise<LoadFigures> {
     );
     let resolve: () => void = () => {};
     connected.push(new Promise((done) => (resolve = done)));
-    pullers.push(new Puller(options, queues, latency, errors, resolve));
+    pullers.push(new Puller(options, queues, run, resolve));
   }
   const lost = Promise.race(pullers.map((puller) => puller.closedBy));
   lost.catch(() => {});
   await Promise.race([Promise.all(connected), lost]);
   for (const puller of pullers) puller.begin();
   await Promise.race([sleep(options.warmup), lost]);
-  for (const puller of pullers) puller.measuring = true;
-  const start = performance.now();
-  const serverBefore = options.pid > 0 ? cpuMicros(options.pid) : 0;
-  const clientBefore = cpuMicros(process.pid);
-  await Promise.race([sleep(options.seconds), lost]);
-  const seconds = (performance.now() - start) / 1000;
-  const serverCpuMicros = options.pid > 0 ? cpuMicros(options.pid) - serverBefore : 0;
-  const clientCpuMicros = cpuMicros(process.pid) - clientBefore;
-  let messages = 0;
-  for (const puller of pullers) {
-    messages += puller.messages;
-    puller.end();
-  }
-  return {
-    messages,
-    accepted: 0,
-    seconds,
-    perSecond: messages / seconds,
-    p50Ms: latency.quantile(0.5),
-    p99Ms: latency.quantile(0.99),
-    maxMs: latency.maxMs,
-    errors,
-    serverCpuMicros,
-    clientCpuMicros,
-  };
+  await run.measure(options.pid, () => Promise.race([sleep(options.seconds), lost]));
+  for (const puller of pullers) puller.end();
+  return run.figures();
 }
 
 function sleep(seconds: number): Promise<void> {

@@ -1,12 +1,8 @@
 // The sending half of the generator: SEND_MESSAGE_V2 over some connections, each with a window of requests in flight.
 
-import { Histogram } from '../src/common/index.ts';
 import { Connection } from './connection.ts';
-import { cpuMicros } from './process-figures.ts';
+import { type LoadFigures, LoadRun } from './load-run.ts';
 import { Code, encodeTemplate, fillDecimal, type Hole, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
-
-/** Steps of a latency's histogram: buckets of 1.1 %. */
-export const LATENCY_STEPS = 64;
 
 /** What is sent, and how. */
 export interface SendOptions {
@@ -28,22 +24,6 @@ export interface SendOptions {
   warmup: number;
   /** The broker's process, for its CPU time. */
   pid: number;
-}
-
-/** What a run measured. */
-export interface LoadFigures {
-  messages: number;
-  /** All that the broker accepted, warm-up and the last window included; 0 if that is not known. */
-  accepted: number;
-  seconds: number;
-  perSecond: number;
-  p50Ms: number;
-  p99Ms: number;
-  maxMs: number;
-  /** Responses with an error code, warm-up included, by code. */
-  errors: Record<string, number>;
-  serverCpuMicros: number;
-  clientCpuMicros: number;
 }
 
 const KEYS = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010001{uniq:20}\u0002WAIT\u0001true\u0002';
@@ -83,13 +63,8 @@ function batchMember(body: Buffer): Buffer {
   return Buffer.concat([head, body, propertyBytes, Buffer.from(TAGS)]);
 }
 
-/** Shared by the connections of a run: what is counted, and whether it still goes on. */
-class Run {
-  readonly latency = new Histogram(LATENCY_STEPS);
-  readonly errors: Record<string, number> = {};
-  messages = 0;
-  accepted = 0;
-  measuring = false;
+/** Shared by the connections of a run. */
+class Run extends LoadRun {
   stopping = false;
   sequence = 0;
 }
@@ -136,14 +111,8 @@ class Sender {
     const run = this.#run;
     if (this.#scanner.code === 0) {
       run.accepted += this.#options.batch;
-      if (run.measuring) {
-        run.messages += this.#options.batch;
-        run.latency.add(this.#chunkTime - this.#sentAt[slot]!);
-      }
-    } else {
-      const code = String(this.#scanner.code);
-      run.errors[code] = (run.errors[code] ?? 0) + 1;
-    }
+      run.took(this.#options.batch, this.#chunkTime - this.#sentAt[slot]!);
+    } else run.failed(this.#scanner.code);
     this.#free[this.#freeCount++] = slot;
   }
 
@@ -216,30 +185,11 @@ export async function sendLoad(options: SendOptions): Promise<LoadFigures> {
   await Promise.race([Promise.all(connected), drained]);
   for (const sender of senders) sender.fill();
   await pause(options.warmup * 1000, drained);
-  run.measuring = true;
-  const start = performance.now();
-  const serverBefore = options.pid > 0 ? cpuMicros(options.pid) : 0;
-  const clientBefore = cpuMicros(process.pid);
-  await pause(options.seconds * 1000, drained);
-  run.measuring = false;
-  const seconds = (performance.now() - start) / 1000;
-  const serverCpuMicros = options.pid > 0 ? cpuMicros(options.pid) - serverBefore : 0;
-  const clientCpuMicros = cpuMicros(process.pid) - clientBefore;
+  await run.measure(options.pid, () => pause(options.seconds * 1000, drained));
   run.stopping = true;
   for (const sender of senders) sender.checkDrained();
   await drained;
-  return {
-    messages: run.messages,
-    accepted: run.accepted,
-    seconds,
-    perSecond: run.messages / seconds,
-    p50Ms: run.latency.quantile(0.5),
-    p99Ms: run.latency.quantile(0.99),
-    maxMs: run.latency.maxMs,
-    errors: run.errors,
-    serverCpuMicros,
-    clientCpuMicros,
-  };
+  return run.figures();
 }
 
 /** Waits `ms`, or fails as soon as `lost` does. */

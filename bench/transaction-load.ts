@@ -1,10 +1,8 @@
 // Transactions over some connections: a half message, and when it is answered its commit, as a request of its own, so that what is counted
 // is over. Some are left open; the connections are live producers of the group and commit those when they are asked.
 
-import { Histogram } from '../src/common/index.ts';
 import { Connection } from './connection.ts';
-import { cpuMicros } from './process-figures.ts';
-import { LATENCY_STEPS, type LoadFigures } from './send-load.ts';
+import { type LoadFigures, LoadRun } from './load-run.ts';
 import { Code, encodeTemplate, fillDecimal, numberAt, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
 
 /** What is sent, and how. */
@@ -48,21 +46,16 @@ interface Header {
   extFields?: Record<string, string>;
 }
 
-class Run {
+class Run extends LoadRun {
   /** What the unique keys of this run begin with: another run's open transactions may be asked about, too. */
   readonly prefix = `AC1100010002${String(Date.now()).slice(-8)}`;
-  readonly latency = new Histogram(LATENCY_STEPS);
-  readonly errors: Record<string, number> = {};
   /** Unique keys of the open ones, and of those that were asked about. */
   readonly open = new Set<string>();
   readonly asked = new Set<string>();
   sequence = 0;
-  done = 0;
-  messages = 0;
   unknown = 0;
   checks = 0;
   checksOfCommitted = 0;
-  measuring = false;
   stopping = false;
 }
 
@@ -183,7 +176,7 @@ class Producer {
     }
     if (slot === NO_SLOT) return;
     if (code !== 0) {
-      run.errors[code] = (run.errors[code] ?? 0) + 1;
+      run.failed(code);
       this.#next(slot, false);
     } else if (this.#ending[slot]) this.#next(slot, true);
     else this.#stored(slot, bytes, start);
@@ -192,10 +185,9 @@ class Producer {
   #next(slot: number, ok: boolean): void {
     const run = this.#run;
     this.#inFlight--;
-    if (ok) run.done++;
-    if (ok && run.measuring) {
-      run.messages++;
-      run.latency.add(performance.now() - this.#sentAt[slot]!);
+    if (ok) {
+      run.accepted++;
+      run.took(1, performance.now() - this.#sentAt[slot]!);
     }
     this.#begin(slot);
   }
@@ -295,34 +287,16 @@ export async function transactionLoad(options: TransactionOptions): Promise<Tran
   };
   const byCount = options.count > 0;
   await until(() => false, byCount ? 0 : options.warmup * 1000);
-  run.measuring = true;
-  const start = performance.now();
-  const serverBefore = options.pid > 0 ? cpuMicros(options.pid) : 0;
-  const clientBefore = cpuMicros(process.pid);
   const idle = (): boolean => producers.every((producer) => producer.idle);
-  if (byCount) await until(() => run.sequence >= options.count && idle(), CHECK_LIMIT_MS);
-  else await until(() => false, options.seconds * 1000);
-  run.measuring = false;
-  const seconds = (performance.now() - start) / 1000;
-  const serverCpuMicros = options.pid > 0 ? cpuMicros(options.pid) - serverBefore : 0;
-  const clientCpuMicros = cpuMicros(process.pid) - clientBefore;
+  await run.measure(options.pid, () =>
+    byCount
+      ? until(() => run.sequence >= options.count && idle(), CHECK_LIMIT_MS)
+      : until(() => false, options.seconds * 1000),
+  );
   run.stopping = true;
   await until(idle, CHECK_LIMIT_MS);
   if (byCount) await until(() => run.asked.size >= run.unknown, CHECK_LIMIT_MS);
   for (const producer of producers) producer.end();
-  return {
-    messages: run.messages,
-    accepted: run.done,
-    seconds,
-    perSecond: run.messages / seconds,
-    p50Ms: run.latency.quantile(0.5),
-    p99Ms: run.latency.quantile(0.99),
-    maxMs: run.latency.maxMs,
-    errors: run.errors,
-    serverCpuMicros,
-    clientCpuMicros,
-    unknown: run.unknown,
-    checks: run.checks,
-    checksOfCommitted: run.checksOfCommitted,
-  };
+  const { unknown, checks, checksOfCommitted } = run;
+  return { ...run.figures(), unknown, checks, checksOfCommitted };
 }

@@ -102,10 +102,8 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   });
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
-  store.retention.addFloor(schedule);
-  store.retention.addFloor(transactions);
   const timer = new TimerMessageService(environment, { config, store, storeHost });
-  store.retention.addFloor(timer);
+  for (const floor of [schedule, transactions, timer]) store.retention.addFloor(floor);
   return {
     config,
     fs,

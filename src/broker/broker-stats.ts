@@ -2,6 +2,8 @@
 // ten seconds is all that it costs beyond that. RocketMQ: StoreStatsService, BrokerStats.
 
 import type { Clock, Timer } from '../common/index.ts';
+import type { PutResult } from '../store/index.ts';
+import type { TrafficCount } from './traffic-stats.ts';
 
 const SAMPLE_MS = 10_000;
 /** Samples kept: ten minutes and the one before. */
@@ -43,6 +45,15 @@ export class BrokerStats {
     this.#clock = clock;
     this.bootMs = clock.now();
     this.#day = localDay(this.bootMs);
+  }
+
+  /** Counts what a request has stored, here and in its topic's count. */
+  stored(puts: TrafficCount, result: PutResult): void {
+    this.putMessages += result.messageCount;
+    this.putBytes += result.wroteBytes;
+    puts.messages += result.messageCount;
+    puts.bytes += result.wroteBytes;
+    puts.requests++;
   }
 
   /** Begins to sample. */

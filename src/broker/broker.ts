@@ -68,6 +68,15 @@ const FILTER_PERIOD_MS = 10_000;
 /** RocketMQ: the distance of the second port. */
 const VIP_PORT_OFFSET = 2;
 
+/** What runs beside the requests. */
+interface Service {
+  start(): void;
+  /** Puts nothing any more when this is done. */
+  stop(): void | Promise<void>;
+  /** Saves how far it came, when the store is closed and its last sync has succeeded or not. */
+  close?(): void | Promise<void>;
+}
+
 export class Broker {
   /** `ip:port` that clients are told. */
   readonly address: string;
@@ -80,6 +89,8 @@ export class Broker {
   readonly #client: RemotingClient;
   readonly #hold: PullRequestHold;
   readonly #spread: TopicSpread;
+  /** In the order in which they start; they stop in the opposite one. */
+  readonly #services: readonly Service[];
   readonly #timers: Timer[] = [];
   #stopping: Promise<void> | undefined;
 
@@ -100,6 +111,19 @@ export class Broker {
     this.#client = client;
     this.#hold = hold;
     this.#spread = spread;
+    this.#services = [
+      context.consumers,
+      context.producers,
+      context.stats,
+      context.traffic,
+      context.schedule,
+      context.transactions,
+      context.timer,
+      context.coldData,
+      context.broadcasts,
+      context.slowConsumers,
+      hold,
+    ];
   }
 
   /**
@@ -259,41 +283,14 @@ export class Broker {
     await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();
     await context.store.close();
-    context.schedule.close();
-    context.transactions.close();
-    await context.timer.close();
+    for (const service of this.#services) await service.close?.();
     for (const table of [context.topics, context.groups, context.offsets, context.filters]) table.persistIfChanged();
     await this.#client.close();
   }
 
   #startServices(): void {
-    const {
-      broadcasts,
-      clock,
-      coldData,
-      config,
-      consumers,
-      producers,
-      schedule,
-      slowConsumers,
-      stats,
-      offsets,
-      topics,
-      groups,
-      transactions,
-      filters,
-    } = this.context;
-    consumers.start();
-    producers.start();
-    stats.start();
-    this.context.traffic.start();
-    schedule.start();
-    transactions.start();
-    this.context.timer.start();
-    coldData.start();
-    broadcasts.start();
-    slowConsumers.start();
-    this.#hold.start();
+    const { clock, config, filters, groups, offsets, topics } = this.context;
+    for (const service of this.#services) service.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
         offsets.persistInSlices();
@@ -310,17 +307,7 @@ export class Broker {
   async #stopServices(): Promise<void> {
     for (const timer of this.#timers) timer.cancel();
     this.#spread.stop();
-    this.#hold.stop();
-    this.context.coldData.stop();
-    this.context.broadcasts.stop();
-    this.context.slowConsumers.stop();
-    this.context.schedule.stop();
-    await this.context.transactions.stop();
-    await this.context.timer.stop();
-    this.context.stats.stop();
-    this.context.traffic.stop();
-    this.context.consumers.stop();
-    this.context.producers.stop();
+    for (const service of this.#services.toReversed()) await service.stop();
   }
 
   /** Old clients dial `listenPort - 2` as well; a broker without that door serves all others. */

@@ -1,7 +1,7 @@
 // Messages that the broker itself stores: copies for a retry or dead-letter topic, delayed messages that fall due, replies. Rare beside
 // what clients send, so they are built from objects; what is stored is the same as if they had come over the wire.
 
-import { hostField, PropertyName, propertiesTextInJavaOrder, type StoredMessage, SysFlag } from '../message/index.ts';
+import { hostField, isCounted, PropertyName, propertiesTextInJavaOrder, type StoredMessage } from '../message/index.ts';
 import { type MessageStore, PutMessageStatus, PutRequest, PutResult } from '../store/index.ts';
 import { SCHEDULE_TOPIC } from './topic/topic-names.ts';
 
@@ -73,7 +73,7 @@ export function toPutRequest(message: InternalMessage, storeHost: Uint8Array): P
  */
 export function applyDelayLevel(message: InternalMessage, maxLevel: number): void {
   const wanted = delayLevelOf(message.properties);
-  if (wanted <= 0 || !mayWait(message)) return;
+  if (wanted <= 0 || !isCounted(message.sysFlag)) return;
   // RocketMQ: checkIfTimerMessage: the level counts.
   for (const name of TIMER_WISHES) message.properties.delete(name);
   const level = Math.min(wanted, maxLevel);
@@ -82,12 +82,6 @@ export function applyDelayLevel(message: InternalMessage, maxLevel: number): voi
   message.properties.set(PropertyName.REAL_QID, String(message.queueId));
   message.topic = SCHEDULE_TOPIC;
   message.queueId = level - 1;
-}
-
-/** Whether a message may wait for its time: half of a transaction may not, nor a rollback. */
-export function mayWait({ sysFlag }: InternalMessage): boolean {
-  const transaction = sysFlag & SysFlag.TRANSACTION_MASK;
-  return transaction === 0 || transaction === SysFlag.TRANSACTION_COMMIT;
 }
 
 /** The value of DELAY; 0 if there is none, or none that is a Java int. */

@@ -5,7 +5,7 @@ export type { AckTarget } from './flush/ack-queue.ts';
 export type { StoreDependencies } from './load-store.ts';
 export { type LogWatcher, MessageStore, type Watermarks } from './message-store.ts';
 export type { LongBatch } from './put/index.ts';
-export { PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
+export { isStored, PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
 export {
   GetMessageStatus,
   type GetRequest,

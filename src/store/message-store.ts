@@ -67,8 +67,8 @@ export interface Watermarks {
 /** Told, before anybody is answered, of what counted and does not any more. */
 export interface LogWatcher {
   /** Nothing of the log counts from `offset` on: it could not be written, or was cut. */
-  cut(offset: number): void;
-  topicDeleted(topic: string): void;
+  cut?(offset: number, reason: string): void;
+  topicDeleted?(topic: string): void;
 }
 
 /** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
@@ -119,7 +119,7 @@ export class MessageStore {
   #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #progressed: () => void = () => {};
-  #watcher: LogWatcher | undefined;
+  readonly #watchers: LogWatcher[] = [];
   #turnAsked = false;
   /** Store time of the newest record at the last commit. */
   #committedTimestamp = 0;
@@ -390,9 +390,9 @@ export class MessageStore {
     this.#arrival = listener;
   }
 
-  /** Tells of what is taken out of the log again; one watcher a store. */
+  /** Tells of what is taken out of the log again. */
   watchLog(watcher: LogWatcher): void {
-    this.#watcher = watcher;
+    this.#watchers.push(watcher);
   }
 
   /**
@@ -532,7 +532,7 @@ export class MessageStore {
       this.#deleted.add(doomed, end, this.#log.minimum);
       this.#dispatcher.livesChanged();
       for (const topic of doomed) {
-        this.#watcher?.topicDeleted(topic);
+        for (const watcher of this.#watchers) watcher.topicDeleted?.(topic);
         const watched = this.#kinds.of(topic).filter((queue) => queue.watched);
         this.#kinds.remove(topic);
         this.#appender.queuesRemoved();
@@ -565,7 +565,7 @@ export class MessageStore {
       await this.#index?.truncateTo(offset);
       await this.#cutIdleIndex(offset);
       this.#log.truncateTo(offset);
-      this.#watcher?.cut(offset);
+      this.#tellCut(offset, 'the log was cut');
       this.#dispatcher.startAt(offset);
       // What is put now waits for its own bytes.
       this.#acks.progress(this.#log.committed, this.#log.flushed);
@@ -691,11 +691,15 @@ export class MessageStore {
 
   // --- Failures
 
+  #tellCut(offset: number, reason: string): void {
+    for (const watcher of this.#watchers) watcher.cut?.(offset, reason);
+  }
+
   /** Nothing above `committed` is in the files: it was never acknowledged, and the queues take their offsets back. */
   #writeFailed(error: GantryError): void {
     const reason = `the CommitLog cannot be written: ${error.message}`;
     this.#appender.takeBackOffsets();
-    this.#watcher?.cut(this.#log.committed);
+    this.#tellCut(this.#log.committed, reason);
     this.#disk.writeFailed(reason);
     this.#acks.abandon(this.#log.committed, reason);
   }
@@ -708,7 +712,7 @@ export class MessageStore {
   #syncFailed(error: GantryError): void {
     const reason = `a sync of the CommitLog failed: ${error.message}`;
     this.#logger.error(`${reason}; no more sends are taken, reads go on. Restart the broker when the disk is sound`);
-    this.#watcher?.cut(this.#log.wrote);
+    this.#tellCut(this.#log.wrote, reason);
     this.#acks.syncFailed(this.#log.wrote, reason);
   }
 

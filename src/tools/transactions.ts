@@ -4,7 +4,7 @@
 
 import { AdminClient } from '../client/index.ts';
 import { systemClock } from '../common/index.ts';
-import { decodeMessages, type StoredMessage } from '../message/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage, SysFlag } from '../message/index.ts';
 import { type ExtFields, RemotingClient, type RemotingResponse, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { clientAddress, quietLogger, withHints } from './client-side.ts';
 import { CommandFailure, ExitCode } from './exit.ts';
@@ -13,8 +13,6 @@ const GROUP = 'CID_RMQ_SYS_TRANS';
 const HALF_TOPIC = 'RMQ_SYS_TRANS_HALF_TOPIC';
 const OP_TOPIC = 'RMQ_SYS_TRANS_OP_HALF_TOPIC';
 const PARKED_TOPIC = 'TRANS_CHECK_MAX_TIME_TOPIC';
-const COMMIT = 8;
-const ROLLBACK = 12;
 /** The subscription comes along with a pull. */
 const FLAG_SUBSCRIPTION = 4;
 const REQUEST_TIMEOUT_MS = 5000;
@@ -88,15 +86,15 @@ async function act(
   const asker = new Asker(client, broker);
   if (action === 'recheck') {
     await asker.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, {
-      topic: message.properties.get('REAL_TOPIC'),
+      topic: message.properties.get(PropertyName.REAL_TOPIC),
       msgId: message.offsetMessageId,
     });
   } else {
     await asker.ask(RequestCode.END_TRANSACTION, {
-      producerGroup: message.properties.get('PGROUP'),
+      producerGroup: message.properties.get(PropertyName.PGROUP),
       tranStateTableOffset: message.queueOffset,
       commitLogOffset: message.physicalOffset,
-      commitOrRollback: action === 'commit' ? COMMIT : ROLLBACK,
+      commitOrRollback: action === 'commit' ? SysFlag.TRANSACTION_COMMIT : SysFlag.TRANSACTION_ROLLBACK,
       fromTransactionCheck: true,
       msgId: message.messageId,
       transactionId: message.messageId,
@@ -112,10 +110,10 @@ function print({ broker, message, parked }: Found, json: boolean): void {
     id: message.messageId,
     offsetMsgId: message.offsetMessageId,
     broker,
-    topic: properties.get('REAL_TOPIC') ?? null,
-    queueId: Number(properties.get('REAL_QID') ?? -1),
-    group: properties.get('PGROUP') ?? null,
-    checks: Number(properties.get('TRANSACTION_CHECK_TIMES') ?? 0),
+    topic: properties.get(PropertyName.REAL_TOPIC) ?? null,
+    queueId: Number(properties.get(PropertyName.REAL_QID) ?? -1),
+    group: properties.get(PropertyName.PGROUP) ?? null,
+    checks: Number(properties.get(PropertyName.TRANSACTION_CHECK_TIMES) ?? 0),
     born: new Date(message.bornTimestamp).toISOString(),
     bornHost: message.bornHost,
     bytes: message.body.length,
@@ -146,7 +144,7 @@ class Asker {
     const halves = await this.#all(HALF_TOPIC, await this.#position(HALF_TOPIC));
     return halves
       .filter(({ queueOffset }) => !ended.has(queueOffset))
-      .filter(({ properties }) => !ended.has(Number(properties.get('TRAN_PREPARED_QUEUE_OFFSET') ?? -1)))
+      .filter(({ properties }) => !ended.has(Number(properties.get(PropertyName.TRAN_PREPARED_QUEUE_OFFSET) ?? -1)))
       .map((message) => ({ broker: this.#broker, message, parked: false }));
   }
 

@@ -28,7 +28,8 @@ import { type FirstSend, SendWindow } from './send-window.ts';
 
 /** Topics whose messages wait there for another one, which they name. */
 const WAITING_TOPICS: readonly string[] = [names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.TRANS_HALF_TOPIC];
-const TRANSACTION_ENDED = 0x8;
+/** The bit that commits and rollbacks share. */
+const TRANSACTION_ENDED = SysFlag.TRANSACTION_COMMIT & SysFlag.TRANSACTION_ROLLBACK;
 
 /** The keys of a batch that is being put, in its order; undefined where a member has none. */
 export interface BatchKeys {
@@ -273,8 +274,7 @@ export class SendDeduplication {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    stats.putMessages += result.messageCount;
-    stats.putBytes += result.wroteBytes;
+    stats.stored(topic.puts, result);
     // Those that are new are no duplicates.
     stats.putDuplicates -= missing.length;
     this.keepBatch({ topic: topic.name, keys: missing.map((i) => members.keys[i]) }, result, put.queueId);

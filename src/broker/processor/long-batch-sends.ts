@@ -81,13 +81,8 @@ export class LongBatchSends {
     }
     store.putBatch(batch, result);
     if (keys !== undefined) this.#once!.keepBatch(keys, result, queueId);
-    if (result.status === PutMessageStatus.PUT_OK) {
-      stats.putMessages += result.messageCount;
-      stats.putBytes += result.wroteBytes;
-      topic.puts.messages += result.messageCount;
-      topic.puts.bytes += result.wroteBytes;
-      topic.puts.requests++;
-    } else stats.putFailed++;
+    if (result.status === PutMessageStatus.PUT_OK) stats.stored(topic.puts, result);
+    else stats.putFailed++;
     if (responder === undefined) return;
     const answer = (status: PutMessageStatus, reason: string): void => {
       answerPut(this.#context, responder, status, reason, () => ({

@@ -13,11 +13,10 @@ import {
   propertiesTextInJavaOrder,
 } from '../../message/index.ts';
 import { type ExtFields, type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
-import type { PutResult } from '../../store/index.ts';
+import { isStored, type PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, type InternalMessage, putInternal } from '../internal-put.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
-import { ackCode } from './send-acks.ts';
 import { SendHeader } from './send-header.ts';
 import type { SendMessageProcessor } from './send-message.ts';
 
@@ -132,17 +131,16 @@ export class ReplyMessageProcessor {
 
   /** Stores the reply; `done` gets its place, undefined if it is not stored. RocketMQ: that is no failure of the reply. */
   #store(message: InternalMessage, done: (stored: PutResult | undefined) => void): void {
-    const { logger, schedule, stats, store, storeHost } = this.#context;
+    const { logger, schedule, stats, store, storeHost, traffic } = this.#context;
     applyDelayLevel(message, schedule.maxDelayLevel);
     putInternal(store, message, storeHost, (status, result, reason) => {
-      if (!ackCode(status).stored) {
+      if (!isStored(status)) {
         stats.putFailed++;
         logger.warn(`a reply to ${message.topic} is not stored: ${reason}`);
         done(undefined);
         return;
       }
-      stats.putMessages++;
-      stats.putBytes += result.wroteBytes;
+      stats.stored(traffic.puts.of(message.topic), result);
       done(result);
     });
   }

@@ -12,7 +12,7 @@ import {
   ResponseCode,
   SlabPool,
 } from '../../remoting/index.ts';
-import { type AckTarget, PutMessageStatus } from '../../store/index.ts';
+import { type AckTarget, isStored, PutMessageStatus } from '../../store/index.ts';
 
 /** Bytes of output buffers kept for the next turns. */
 const KEPT_BYTES = 4 * 1024 * 1024;
@@ -78,33 +78,34 @@ export class SendAcks implements AckTarget {
 }
 
 function rewriteSend(writer: FrameWriter, old: HeaderView, status: PutMessageStatus, reason: string): void {
-  const { code, stored } = ackCode(status);
+  // What is stored is answered with its place.
   const { MSG_REGION, TRACE_ON, ...place } = old.toObject();
-  writer.response(code, old.opaque, reason, stored ? { MSG_REGION, TRACE_ON, ...place } : { MSG_REGION, TRACE_ON });
+  const fields = isStored(status) ? { MSG_REGION, TRACE_ON, ...place } : { MSG_REGION, TRACE_ON };
+  writer.response(ackCode(status), old.opaque, reason, fields);
 }
 
-/** How a put's final status is answered; `stored`: the message is in the log, and its place is told. RocketMQ: handlePutMessageResult. */
-export function ackCode(status: PutMessageStatus): { code: number; stored: boolean } {
+/** The code that answers a put's final status. RocketMQ: handlePutMessageResult. */
+export function ackCode(status: PutMessageStatus): number {
   switch (status) {
     case PutMessageStatus.PUT_OK:
-      return { code: ResponseCode.SUCCESS, stored: true };
+      return ResponseCode.SUCCESS;
     case PutMessageStatus.FLUSH_DISK_TIMEOUT:
-      return { code: ResponseCode.FLUSH_DISK_TIMEOUT, stored: true };
+      return ResponseCode.FLUSH_DISK_TIMEOUT;
     case PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-      return { code: ResponseCode.FLUSH_SLAVE_TIMEOUT, stored: true };
+      return ResponseCode.FLUSH_SLAVE_TIMEOUT;
     case PutMessageStatus.SLAVE_NOT_AVAILABLE:
-      return { code: ResponseCode.SLAVE_NOT_AVAILABLE, stored: true };
+      return ResponseCode.SLAVE_NOT_AVAILABLE;
     case PutMessageStatus.SERVICE_NOT_AVAILABLE:
-      return { code: ResponseCode.SERVICE_NOT_AVAILABLE, stored: false };
+      return ResponseCode.SERVICE_NOT_AVAILABLE;
     case PutMessageStatus.MESSAGE_ILLEGAL:
     case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
     case PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL:
-      return { code: ResponseCode.MESSAGE_ILLEGAL, stored: false };
+      return ResponseCode.MESSAGE_ILLEGAL;
     case PutMessageStatus.OS_PAGE_CACHE_BUSY:
-      return { code: ResponseCode.SYSTEM_BUSY, stored: false };
+      return ResponseCode.SYSTEM_BUSY;
     case PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
-      return { code: ResponseCode.LMQ_QUOTA_EXCEEDED, stored: false };
+      return ResponseCode.LMQ_QUOTA_EXCEEDED;
     default:
-      return { code: ResponseCode.SYSTEM_ERROR, stored: false };
+      return ResponseCode.SYSTEM_ERROR;
   }
 }

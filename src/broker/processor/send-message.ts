@@ -36,12 +36,13 @@ import { HalfSends } from '../transaction/half-sends.ts';
 import { BatchAnswer } from './batch-answer.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
 import type { HandlerRegistry } from './registry.ts';
-import { SendAckPool, type SendAcks } from './send-acks.ts';
+import { SendAckPool } from './send-acks.ts';
 import { SendAnswer } from './send-answer.ts';
 import { SendHeader } from './send-header.ts';
 import { isTooLate, refuse, refuseStatus } from './send-outcome.ts';
 import { type SendTopic, SendTopics } from './send-topics.ts';
 import { badDelayLevel, SlowSends } from './slow-sends.ts';
+import { TurnAcks } from './turn-acks.ts';
 
 /** Names whose presence means that there is something to rewrite or to refuse. */
 const SPECIAL = new Set<string>([
@@ -94,15 +95,11 @@ export class SendMessageProcessor {
 
   readonly #answer: SendAnswer;
   readonly #batchAnswer: BatchAnswer;
-  readonly #ackPool = new SendAckPool();
   readonly #longBatches: LongBatchSends;
 
-  /** Answers of this turn, by connection. */
-  #acks: SendAcks | undefined;
-  #waitingAcks: SendAcks | undefined;
-  readonly #turnAcks = new Map<Channel, SendAcks>();
-  readonly #turnWaiting = new Map<Channel, SendAcks>();
-  #turnEnd = 0;
+  readonly #acks: TurnAcks;
+  /** Of those that wait for the flush. */
+  readonly #waitingAcks: TurnAcks;
 
   /** `held`: what the server says of requests that waited for the store; without it none did. `once`: knows what was sent before. */
   constructor(
@@ -128,6 +125,9 @@ export class SendMessageProcessor {
     this.#halves = new HalfSends(context, this.#special);
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
     this.#batchAnswer = new BatchAnswer(config.regionId, config.traceOn, context.storeHost);
+    const pool = new SendAckPool();
+    this.#acks = new TurnAcks(context.store, pool, false);
+    this.#waitingAcks = new TurnAcks(context.store, pool, true);
   }
 
   register(registry: HandlerRegistry): void {
@@ -206,18 +206,12 @@ export class SendMessageProcessor {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const puts = half ? this.#halves.stored(topic.name) : topic.puts;
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
+    stats.stored(half ? this.#halves.stored(topic.name) : topic.puts, result);
     // The record has the bytes now. The answer below still reads the header, before anything else can use the memory.
     if (result.wroteBytes > LONG_BODY_BYTES) request.keepBody().release();
-    if (result.wroteOffset + result.wroteBytes > this.#turnEnd) this.#turnEnd = result.wroteOffset + result.wroteBytes;
     if (request.oneway) return;
     request.takeOver();
-    this.#acknowledge(this.#writerOf(request.channel, put.waitStoreMsgOK), request.opaque, queueId, result, uniqKey);
+    this.#acknowledge(this.#writerOf(request.channel), request.opaque, queueId, result, uniqKey);
   }
 
   /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused. */
@@ -248,7 +242,6 @@ export class SendMessageProcessor {
       refuse(this.#context, request, topic.fault.code, topic.fault.remark);
       return false;
     }
-    if (topic.version !== topics.version) this.#topics.refresh(topic);
     if (topic.config === undefined && this.#topics.create(request, header, topic) !== undefined)
       this.#topics.refresh(topic);
     if (topic.config === undefined) {
@@ -329,17 +322,11 @@ export class SendMessageProcessor {
       refuseStatus(this.#context, request, result.status, result.reason);
       return;
     }
-    this.#context.stats.putMessages += result.messageCount;
-    this.#context.stats.putBytes += result.wroteBytes;
-    topic.puts.messages += result.messageCount;
-    topic.puts.bytes += result.wroteBytes;
-    topic.puts.requests++;
-    this.#turnEnd = Math.max(this.#turnEnd, result.wroteOffset + result.wroteBytes);
+    this.#context.stats.stored(topic.puts, result);
     if (request.oneway) return;
     request.takeOver();
     const transactionId = this.#table.get(this.#uniqKey);
-    const writer = this.#writerOf(request.channel, put.waitStoreMsgOK);
-    this.#batchAnswer.write(writer, request.opaque, queueId, result, transactionId);
+    this.#batchAnswer.write(this.#writerOf(request.channel), request.opaque, queueId, result, transactionId);
   }
 
   /** A batch that would hold up everybody else. */
@@ -418,34 +405,16 @@ export class SendMessageProcessor {
     });
   }
 
-  #writerOf(channel: Channel, waits: boolean): FrameWriter {
-    const last = waits ? this.#waitingAcks : this.#acks;
-    if (last?.channel === channel) {
-      last.count++;
-      return last.writer;
-    }
-    const turn = waits ? this.#turnWaiting : this.#turnAcks;
-    let acks = turn.get(channel);
-    if (acks === undefined) {
-      acks = this.#ackPool.take(channel);
-      turn.set(channel, acks);
-    }
-    if (waits) this.#waitingAcks = acks;
-    else this.#acks = acks;
-    acks.count++;
-    return acks.writer;
+  /** For the answer to the put at hand. */
+  #writerOf(channel: Channel): FrameWriter {
+    const { wroteOffset, wroteBytes } = this.#result;
+    const acks = this.#put.waitStoreMsgOK ? this.#waitingAcks : this.#acks;
+    return acks.writerOf(channel, wroteOffset + wroteBytes);
   }
 
-  /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
+  /** Called at the end of each turn of the server. */
   endTurn(): void {
-    this.#acks = undefined;
-    this.#waitingAcks = undefined;
-    if (this.#turnAcks.size > 0) this.#park(false, this.#turnAcks);
-    if (this.#turnWaiting.size > 0) this.#park(true, this.#turnWaiting);
-  }
-
-  #park(flush: boolean, turn: Map<Channel, SendAcks>): void {
-    for (const acks of turn.values()) this.#context.store.park(this.#turnEnd, flush, acks);
-    turn.clear();
+    this.#acks.endTurn();
+    this.#waitingAcks.endTurn();
   }
 }

@@ -1,7 +1,7 @@
 // How a send is answered off the fast way: with its place, or refused, in RocketMQ's words and behind them what was measured.
 
 import { type ExtFields, type HeldInput, type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus } from '../../store/index.ts';
+import { isStored, PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { timerRemark } from '../timer/timer-put.ts';
 import { ackCode } from './send-acks.ts';
@@ -17,8 +17,8 @@ export function answerPut(
   reason: string,
   place: () => ExtFields,
 ): void {
-  const { code, stored } = ackCode(status);
-  if (stored) responder.respond(code, reason === '' ? null : reason, { ...common(context), ...place() });
+  const code = ackCode(status);
+  if (isStored(status)) responder.respond(code, reason === '' ? null : reason, { ...common(context), ...place() });
   else refuse(context, responder, code, remarkOf(context, status, reason));
 }
 
@@ -55,7 +55,7 @@ export function refuseStatus(context: BrokerContext, request: Request, status: P
     const remark = `[REJECTREQUEST]system busy, start flow control for a while (${reason})`;
     return refuse(context, request, ResponseCode.SYSTEM_BUSY, remark);
   }
-  refuse(context, request, ackCode(status).code, remarkOf(context, status, reason));
+  refuse(context, request, ackCode(status), remarkOf(context, status, reason));
 }
 
 /** Java's remark, and behind it what was measured. */

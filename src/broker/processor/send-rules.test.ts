@@ -122,6 +122,20 @@ test('a broker without the permission to write refuses sends to order topics, as
   assert.equal((await setup.send('Ordered')).code, 0);
 });
 
+test('every kind of send is counted, and so is one that is refused', async () => {
+  const { send, broker } = await open();
+  const { stats, traffic } = broker.context;
+  const kinds = ['', 'DELAY\u00011\u0002', 'TRAN_MSG\u0001true\u0002', 'TRAN_MSG\u0001true\u0002POP_CK\u0001x\u0002'];
+  for (const i of kinds) assert.equal((await send('T', { i })).code, 0);
+  assert.equal(stats.putMessages, kinds.length);
+  assert.equal(stats.putBytes, broker.context.store.watermarks.wrote);
+  const of = (topic: string): number => traffic.puts.of(topic).messages;
+  assert.deepEqual([of('T'), of('SCHEDULE_TOPIC_XXXX'), of('RMQ_SYS_TRANS_HALF_TOPIC')], [1, 1, 2]);
+  assert.equal(stats.putFailed, 0);
+  assert.notEqual((await send('T', { i: `k\u0001${'x'.repeat(32_700)}\u0002DELAY\u00011\u0002` })).code, 0);
+  assert.equal(stats.putFailed, 1);
+});
+
 test('sends are counted by topic, and shown in messages a second', async () => {
   const setup = await open();
   const { context, clock } = setup.broker;

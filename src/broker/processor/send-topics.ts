@@ -44,14 +44,19 @@ export class SendTopics {
     const start = header.topicStart;
     if (start < 0) {
       const bytes = Buffer.from(header.topic, 'utf8');
-      return this.#topicOf(bytes, 0, bytes.length);
+      return this.topicOf(bytes, 0, bytes.length);
     }
-    return this.#topicOf(header.buffer, start, header.topicEnd);
+    return this.topicOf(header.buffer, start, header.topicEnd);
   }
 
-  #topicOf(bytes: Uint8Array, start: number, end: number): SendTopic {
-    const known = this.#topics.find(bytes, start, end);
-    if (known !== undefined) return known;
+  /** The topic whose name lies at [start, end), as the table of topics has it now. */
+  topicOf(bytes: Uint8Array, start: number, end: number): SendTopic {
+    const topic = this.#topics.find(bytes, start, end) ?? this.#add(bytes, start, end);
+    if (topic.version !== this.#context.topics.version) this.refresh(topic);
+    return topic;
+  }
+
+  #add(bytes: Uint8Array, start: number, end: number): SendTopic {
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
     const topic: SendTopic = {

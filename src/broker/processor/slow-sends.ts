@@ -12,7 +12,7 @@ import {
   type UniqueIds,
 } from '../../message/index.ts';
 import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus } from '../../store/index.ts';
+import { isStored, PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
@@ -21,7 +21,6 @@ import { applyTimer } from '../timer/timer-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
-import { ackCode } from './send-acks.ts';
 import type { SendHeader } from './send-header.ts';
 import { answerPut, refuse, refuseStatus } from './send-outcome.ts';
 import type { SendTopic } from './send-topics.ts';
@@ -94,15 +93,12 @@ export class SlowSends {
     more: Record<string, string>,
     stored?: () => void,
   ): void {
-    const { store, storeHost, traffic } = this.#context;
+    const { store, storeHost, stats, traffic } = this.#context;
     const responder = request.defer();
     const puts = traffic.puts.of(message.topic);
     const put = putInternal(store, message, storeHost, (status, result, reason) => {
-      if (ackCode(status).stored) {
-        puts.messages += Math.max(1, result.messageCount);
-        puts.bytes += result.wroteBytes;
-        puts.requests++;
-      }
+      if (isStored(status)) stats.stored(puts, result);
+      else stats.putFailed++;
       if (status === PutMessageStatus.PUT_OK) stored?.();
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),

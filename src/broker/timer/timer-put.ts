@@ -2,10 +2,10 @@
 // HookUtils#checkIfTimerMessage, #transformTimerMessage.
 
 import type { Clock, Random } from '../../common/index.ts';
-import { PropertyName } from '../../message/index.ts';
+import { isCounted, PropertyName } from '../../message/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
-import { delayLevelOf, type InternalMessage, mayWait } from '../internal-put.ts';
+import { delayLevelOf, type InternalMessage } from '../internal-put.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 
 const { TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TIMER_OUT_MS } = PropertyName;
@@ -37,7 +37,7 @@ export function timerPrecision(config: BrokerConfig): number {
  */
 export function applyTimer(parts: TimerPutParts, message: InternalMessage): TimerRefusal | undefined {
   const { properties } = message;
-  if (!mayWait(message) || message.topic === TIMER_TOPIC) return undefined;
+  if (!isCounted(message.sysFlag) || message.topic === TIMER_TOPIC) return undefined;
   if (delayLevelOf(properties) > 0 || properties.has(TIMER_OUT_MS)) return undefined;
   const wish = [TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS].find((name) => properties.has(name));
   if (wish === undefined) return undefined;

@@ -3,17 +3,7 @@
 import { ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 
-/** Whether the message is in the log. */
-export function isStored(status: PutMessageStatus): boolean {
-  return (
-    status === PutMessageStatus.PUT_OK ||
-    status === PutMessageStatus.FLUSH_DISK_TIMEOUT ||
-    status === PutMessageStatus.FLUSH_SLAVE_TIMEOUT ||
-    status === PutMessageStatus.SLAVE_NOT_AVAILABLE
-  );
-}
-
-/** Code and remark of one that is not. */
+/** Code and remark when the message is not stored. */
 export function refusalOf(status: PutMessageStatus, maxMessageSize: number): { code: number; remark: string } {
   switch (status) {
     case PutMessageStatus.CREATE_MAPPED_FILE_FAILED:

@@ -5,7 +5,7 @@
 //
 // No object is made per message on the fast way: properties, request and result are this processor's own, filled anew.
 
-import { ByteTable, copyBytes, sameBytes } from '../../common/index.ts';
+import { sameBytes } from '../../common/index.ts';
 import {
   copy,
   type NameBytes,
@@ -15,14 +15,15 @@ import {
   RecordView,
   SysFlag,
 } from '../../message/index.ts';
-import { type Channel, type FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { type ConsumeQueue, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { isStored, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
-import { SendAckPool, type SendAcks } from '../processor/send-acks.ts';
+import { SendAckPool } from '../processor/send-acks.ts';
+import { type SendTopic, SendTopics } from '../processor/send-topics.ts';
+import { TurnAcks } from '../processor/turn-acks.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
-import { TrafficCount } from '../traffic-stats.ts';
-import { isStored, refusalOf } from './end-outcome.ts';
+import { refusalOf } from './end-outcome.ts';
 import { type End, SlowEnds } from './slow-ends.ts';
 
 /** With one of these a half message takes the slow way. */
@@ -41,16 +42,6 @@ const ZERO = 0x30;
 /** Digits of the number of a queue. */
 const MOST_DIGITS = 9;
 
-/** A topic that half messages came from, by the bytes of its name. */
-interface Origin {
-  readonly bytes: Uint8Array;
-  readonly name: string;
-  /** Of the table of topics, when the rest was looked up. */
-  version: number;
-  queues: readonly ConsumeQueue[] | undefined;
-  puts: TrafficCount;
-}
-
 export class EndTransactionProcessor {
   readonly #context: BrokerContext;
   readonly #slow: SlowEnds;
@@ -58,7 +49,7 @@ export class EndTransactionProcessor {
   readonly #table = new PropertyTable();
   readonly #put = new PutRequest();
   readonly #result = new PutResult();
-  readonly #origins = new ByteTable<Origin>();
+  readonly #topics: SendTopics;
   readonly #halfTopic: Uint8Array = Buffer.from(TRANS_HALF_TOPIC);
   readonly #slowNames: readonly NameBytes[] = SLOW.map(nameBytes);
   readonly #group = nameBytes(PropertyName.PGROUP);
@@ -66,19 +57,17 @@ export class EndTransactionProcessor {
   readonly #queue = nameBytes(PropertyName.REAL_QID);
   readonly #hosts = [new Uint8Array(8), new Uint8Array(20)] as const;
 
-  readonly #ackPool: SendAckPool;
-  /** Answers of this turn, by connection. */
-  readonly #turnAcks = new Map<Channel, SendAcks>();
-  #acks: SendAcks | undefined;
-  #turnEnd = 0;
+  readonly #acks: TurnAcks;
 
   constructor(context: BrokerContext) {
     this.#context = context;
     this.#slow = new SlowEnds(context);
-    this.#ackPool = new SendAckPool((writer, old, status) => {
+    this.#topics = new SendTopics(context);
+    const pool = new SendAckPool((writer, old, status) => {
       const refusal = isStored(status) ? undefined : refusalOf(status, context.store.config.maxMessageSize);
       writer.response(refusal?.code ?? ResponseCode.SUCCESS, old.opaque, refusal?.remark);
     });
+    this.#acks = new TurnAcks(context.store, pool, false);
     const put = this.#put;
     put.storeHost = context.storeHost;
     put.waitStoreMsgOK = false;
@@ -130,7 +119,7 @@ export class EndTransactionProcessor {
     if (group < 0 || topic < 0 || !this.#isGroup(request, table, group)) return false;
     for (const name of this.#slowNames) if (table.find(name) >= 0) return false;
     const queueId = this.#queueId(table);
-    const origin = this.#originOf(bytes, table.valueStart(topic), table.valueEnd(topic));
+    const origin = this.#topics.topicOf(bytes, table.valueStart(topic), table.valueEnd(topic));
     if (queueId < 0 || origin.name === TRANS_HALF_TOPIC) return false;
     const halfQueueId = record.queueId;
     if (transactions.queue(halfQueueId).hasEnded(queueOffset) || !transactions.ops.hasRoom(halfQueueId)) return false;
@@ -179,30 +168,8 @@ export class EndTransactionProcessor {
     return value;
   }
 
-  #originOf(bytes: Uint8Array, start: number, end: number): Origin {
-    const { topics } = this.#context;
-    let origin = this.#origins.find(bytes, start, end);
-    if (origin === undefined) {
-      const own = copyBytes(bytes, start, end);
-      const name = Buffer.from(own).toString('utf8');
-      origin = { bytes: own, name, version: -1, queues: undefined, puts: new TrafficCount() };
-      // A peer could fill the memory with names of others.
-      if (topics.has(name)) this.#origins.add(origin);
-    }
-    if (origin.version !== topics.version) this.#refresh(origin);
-    return origin;
-  }
-
-  #refresh(origin: Origin): void {
-    const { topics, store, traffic } = this.#context;
-    const exists = topics.has(origin.name);
-    origin.version = topics.version;
-    origin.queues = exists ? store.queuesOf(origin.name) : undefined;
-    origin.puts = exists ? traffic.puts.of(origin.name) : new TrafficCount();
-  }
-
   /** Stores the message of the half message that was read last. */
-  #commit(request: Request, bytes: Uint8Array, origin: Origin, queueId: number): boolean {
+  #commit(request: Request, bytes: Uint8Array, origin: SendTopic, queueId: number): boolean {
     const { store, transactions, stats } = this.#context;
     const record = this.#record;
     const table = this.#table;
@@ -228,40 +195,18 @@ export class EndTransactionProcessor {
     store.put(put, result);
     // The slow way comes to the same end, and says so.
     if (result.status !== PutMessageStatus.PUT_OK) return false;
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const { puts } = origin;
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
-    this.#turnEnd = result.wroteOffset + result.wroteBytes;
-    transactions.pending.add(record.queueId, record.queueOffset, origin.name, this.#turnEnd);
+    stats.stored(origin.puts, result);
+    const end = result.wroteOffset + result.wroteBytes;
+    transactions.pending.add(record.queueId, record.queueOffset, origin.name, end);
     if (request.oneway) return true;
     request.takeOver();
-    this.#writerOf(request.channel).response(ResponseCode.SUCCESS, request.opaque, null);
+    this.#acks.writerOf(request.channel, end).response(ResponseCode.SUCCESS, request.opaque, null);
     return true;
   }
 
-  #writerOf(channel: Channel): FrameWriter {
-    let acks = this.#acks;
-    if (acks?.channel !== channel) {
-      acks = this.#turnAcks.get(channel);
-      if (acks === undefined) {
-        acks = this.#ackPool.take(channel);
-        this.#turnAcks.set(channel, acks);
-      }
-      this.#acks = acks;
-    }
-    acks.count++;
-    return acks.writer;
-  }
-
-  /** Hands the turn's answers over, to wait for all that the turn appended. Called at the end of each turn of the server. */
+  /** Called at the end of each turn of the server. */
   endTurn(): void {
     this.#context.transactions.pending.endTurn();
-    if (this.#turnAcks.size === 0) return;
-    this.#acks = undefined;
-    for (const acks of this.#turnAcks.values()) this.#context.store.park(this.#turnEnd, false, acks);
-    this.#turnAcks.clear();
+    this.#acks.endTurn();
   }
 }

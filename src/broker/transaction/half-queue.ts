@@ -154,12 +154,7 @@ export class HalfQueue {
   }
 
   #settle(offset: number): void {
-    if (this.#settled.size >= MOST_SETTLED) {
-      for (const oldest of this.#settled) {
-        this.#settled.delete(oldest);
-        break;
-      }
-    }
+    if (this.#settled.size >= MOST_SETTLED) this.#settled.delete(this.#settled.values().next().value!);
     this.#settled.add(offset);
   }
 

@@ -4,25 +4,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SeededRandom } from '../../common/index.ts';
-import { COMMIT, type Half, ROLLBACK, World } from './transaction.test.support.ts';
-
-type Fields = Record<string, string>;
+import { COMMIT, endFields, type Half, ROLLBACK, World } from './transaction.test.support.ts';
 
 const NO_REMARK_SET = 'not set any response code';
 const NOT_FOUND = 'Find prepared transaction message failed';
 const I64_MAX = 9_223_372_036_854_775_807n;
-
-function fieldsOf(half: Half, outcome = COMMIT): Fields {
-  return {
-    producerGroup: 'PG',
-    tranStateTableOffset: String(half.queueOffset),
-    commitLogOffset: String(half.offset),
-    commitOrRollback: String(outcome),
-    fromTransactionCheck: 'false',
-    msgId: 'id',
-    transactionId: 'id',
-  };
-}
 
 /** Field, value (undefined: it is not there), code, remark. */
 const TABLE: Array<[string, string | undefined, number, string | null | RegExp]> = [
@@ -61,7 +47,7 @@ test('a field that is missing or wrong is answered with the code and the remark 
   const w = await new World().start();
   const delivered: string[] = [];
   for (const [i, [field, value, code, remark]] of TABLE.entries()) {
-    const fields = fieldsOf(await w.half(`u${i}`));
+    const fields = endFields(await w.half(`u${i}`));
     if (value === undefined) delete fields[field];
     else fields[field] = value;
     const answer = await w.endWith(fields);
@@ -106,12 +92,12 @@ test('any mix of fields is answered, ends what it names or nothing, and nothing 
   const pick = <T>(of: readonly T[]): T => of[random.int(of.length)]!;
   for (let i = 0; i < 3000; i++) {
     const index = random.int(halves.length);
-    const fields = fieldsOf(halves[index]!, pick([COMMIT, ROLLBACK]));
+    const fields = endFields(halves[index]!, pick([COMMIT, ROLLBACK]));
     const names = Object.keys(fields);
     // One in four is as it should be.
     for (let changes = random.int(4); changes > 0; changes--) {
       const field = pick(names);
-      const other = fieldsOf(pick(halves));
+      const other = endFields(pick(halves));
       if (random.int(4) === 0) delete fields[field];
       else fields[field] = random.int(3) === 0 ? other[field]! : pick(strange);
     }

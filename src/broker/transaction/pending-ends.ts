@@ -4,8 +4,7 @@
 // RocketMQ: has no such state, since its appends are in the files at once.
 
 import type { Clock, Logger } from '../../common/index.ts';
-import { type AckTarget, type MessageStore, type PutMessageStatus, putStatusName } from '../../store/index.ts';
-import { isStored } from './end-outcome.ts';
+import { type AckTarget, isStored, type MessageStore, PutMessageStatus, putStatusName } from '../../store/index.ts';
 import type { TransactionService } from './transaction-service.ts';
 
 /** Groups that are kept for the next turns. */
@@ -45,6 +44,7 @@ export class PendingEnds {
 
   constructor(parts: PendingParts) {
     this.#parts = parts;
+    parts.store.watchLog({ cut: (offset, reason) => this.#cut(offset, reason) });
   }
 
   /** Adds an end whose message lies in the log before `logEnd`. Offsets must not fall. */
@@ -70,6 +70,13 @@ export class PendingEnds {
     if (group === undefined) return;
     this.#group = undefined;
     this.#parts.store.park(this.#end, false, group);
+  }
+
+  #cut(offset: number, reason: string): void {
+    const group = this.#group;
+    if (group === undefined || this.#end <= offset) return;
+    this.#group = undefined;
+    this.#reopen(group, PutMessageStatus.SERVICE_NOT_AVAILABLE, reason);
   }
 
   #settled(group: Group, status: PutMessageStatus, reason: string): void {

@@ -3,13 +3,13 @@
 
 import { decodeMessages, PropertyName, type StoredMessage, SysFlag } from '../../message/index.ts';
 import { type Request, type Responder, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, PutResult, putStatusName } from '../../store/index.ts';
+import { isStored, PutMessageStatus, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { toPutRequest } from '../internal-put.ts';
+import { putInternal } from '../internal-put.ts';
 import { answerLater, NO_REMARK_SET } from '../processor/registry.ts';
 import { lookUp } from '../processor/send-back.ts';
 import { TRANS_HALF_TOPIC } from '../topic/topic-names.ts';
-import { isStored, refusalOf } from './end-outcome.ts';
+import { refusalOf } from './end-outcome.ts';
 import { committed, type HalfOrigin, immunityOf, nameOf, originOf } from './half-message.ts';
 
 /** Transactions that ended here, of those that an earlier life of this broker began. */
@@ -88,12 +88,7 @@ export class SlowEnds {
   }
 
   #know(half: StoredMessage): void {
-    if (this.#known.size >= MOST_KNOWN) {
-      for (const oldest of this.#known) {
-        this.#known.delete(oldest);
-        break;
-      }
-    }
+    if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.values().next().value!);
     this.#known.add(identityOf(half));
   }
 
@@ -144,33 +139,21 @@ export class SlowEnds {
   /** False if it was refused. */
   #commit(responder: Responder, half: StoredMessage, origin: HalfOrigin): boolean {
     const { transactions, store, storeHost, schedule, stats, traffic, logger } = this.#context;
-    const result = new PutResult();
-    store.put(toPutRequest(committed(half, origin, schedule.maxDelayLevel), storeHost), result);
-    const refuseWith = (status: PutMessageStatus, reason: string): void => {
-      logger.warn(`${nameOf(half)} is not committed: ${putStatusName(status)} ${reason}`);
-      const { code, remark } = refusalOf(status, store.config.maxMessageSize);
-      responder.respond(code, remark);
-    };
-    if (result.status !== PutMessageStatus.PUT_OK) {
-      refuseWith(result.status, result.reason);
-      return false;
-    }
-    stats.putMessages++;
-    stats.putBytes += result.wroteBytes;
-    const puts = traffic.puts.of(origin.topic);
-    puts.messages++;
-    puts.bytes += result.wroteBytes;
-    puts.requests++;
-    const end = result.wroteOffset + result.wroteBytes;
-    transactions.pending.addAlone(half.queueId, half.queueOffset, origin.topic, end);
-    store.whenDurable(end, false, (status, reason) => {
+    const message = committed(half, origin, schedule.maxDelayLevel);
+    const result = putInternal(store, message, storeHost, (status, _result, reason) => {
       if (isStored(status)) {
         responder.respond(ResponseCode.SUCCESS);
         return;
       }
       this.#known.delete(identityOf(half));
-      refuseWith(status, reason);
+      logger.warn(`${nameOf(half)} is not committed: ${putStatusName(status)} ${reason}`);
+      const { code, remark } = refusalOf(status, store.config.maxMessageSize);
+      responder.respond(code, remark);
     });
+    if (result.status !== PutMessageStatus.PUT_OK) return false;
+    stats.stored(traffic.puts.of(origin.topic), result);
+    const end = result.wroteOffset + result.wroteBytes;
+    transactions.pending.addAlone(half.queueId, half.queueOffset, origin.topic, end);
     return true;
   }
 

@@ -196,16 +196,17 @@ export class TransactionService implements RetentionFloor {
 
   /** Has a record tell of an end. */
   noteEnd(queueId: number, queueOffset: number, newest: number, topic: string): void {
-    this.ops.add(queueId, queueOffset);
-    if (newest !== queueOffset) this.ops.add(queueId, newest);
     this.metrics.add(topic, -1);
-    this.wake();
+    this.#note(queueId, queueOffset, newest);
   }
 
   /** Takes in that a half message is a copy of one that has ended before. */
   passOver(queueId: number, queueOffset: number): void {
     const newest = this.ending(queueId, queueOffset);
-    if (!this.ops.hasRoom(queueId)) return;
+    if (this.ops.hasRoom(queueId)) this.#note(queueId, queueOffset, newest);
+  }
+
+  #note(queueId: number, queueOffset: number, newest: number): void {
     this.ops.add(queueId, queueOffset);
     if (newest !== queueOffset) this.ops.add(queueId, newest);
     this.wake();

@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { FakeClock, SeededRandom } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { decodeOffsetMessageId, propertiesText, type StoredMessage, UniqueIds } from '../../message/index.ts';
+import { decodeOffsetMessageId, propertiesText, type StoredMessage, SysFlag, UniqueIds } from '../../message/index.ts';
 import { type ExtFields, RequestCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -15,8 +15,8 @@ import { TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC } from '../topic/topic-names.ts';
 import { EndTransactionProcessor } from './end-transaction.ts';
 import { TRANS_GROUP } from './half-message.ts';
 
-export const COMMIT = 8;
-export const ROLLBACK = 12;
+export const COMMIT: number = SysFlag.TRANSACTION_COMMIT;
+export const ROLLBACK: number = SysFlag.TRANSACTION_ROLLBACK;
 export const UNKNOWN = 0;
 
 /** Rounds come when a test says so. */
@@ -38,6 +38,19 @@ class CountingClock extends FakeClock {
 export interface Half {
   offset: number;
   queueOffset: number;
+}
+
+/** What a producer says to end a transaction. */
+export function endFields(half: Half, outcome: number = COMMIT): Record<string, string> {
+  return {
+    producerGroup: 'PG',
+    tranStateTableOffset: String(half.queueOffset),
+    commitLogOffset: String(half.offset),
+    commitOrRollback: String(outcome),
+    fromTransactionCheck: 'false',
+    msgId: 'id',
+    transactionId: 'id',
+  };
 }
 
 export class World {
@@ -88,8 +101,8 @@ export class World {
   /** Orderly stop. */
   async stop(): Promise<void> {
     const { transactions, store, offsets } = this.broker.context;
-    await this.settle(transactions.stop());
-    await this.settle(store.close());
+    await this.settled(transactions.stop());
+    await this.settled(store.close());
     transactions.close();
     offsets.persistIfChanged();
   }
@@ -100,10 +113,7 @@ export class World {
     this.clock = new CountingClock(this.clock.now());
   }
 
-  async settle(work: Promise<unknown>): Promise<void> {
-    await this.settled(work);
-  }
-
+  /** The outcome of some work; time passes meanwhile. */
   async settled<T>(work: Promise<T>): Promise<T> {
     let done = false;
     void work.finally(() => {
@@ -127,7 +137,7 @@ export class World {
 
   /** One round now, and the time until its positions are saved. */
   async round(): Promise<void> {
-    await this.settle(this.broker.context.transactions.check());
+    await this.settled(this.broker.context.transactions.check());
     await this.pass(11_000, 500);
   }
 
@@ -171,16 +181,7 @@ export class World {
   }
 
   end(half: Half, outcome: number, fields: Record<string, string | number | boolean> = {}): Promise<Answer> {
-    return this.ask(RequestCode.END_TRANSACTION, {
-      producerGroup: 'PG',
-      tranStateTableOffset: half.queueOffset,
-      commitLogOffset: half.offset,
-      commitOrRollback: outcome,
-      fromTransactionCheck: false,
-      msgId: 'id',
-      transactionId: 'id',
-      ...fields,
-    });
+    return this.ask(RequestCode.END_TRANSACTION, { ...endFields(half, outcome), ...fields });
   }
 
   /** What the producer was asked about. */

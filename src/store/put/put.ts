@@ -23,6 +23,16 @@ export const PutMessageStatus = {
 } as const;
 export type PutMessageStatus = (typeof PutMessageStatus)[keyof typeof PutMessageStatus];
 
+/** Whether the message is in the log, though perhaps not as safe as was asked. */
+export function isStored(status: PutMessageStatus): boolean {
+  return (
+    status === PutMessageStatus.PUT_OK ||
+    status === PutMessageStatus.FLUSH_DISK_TIMEOUT ||
+    status === PutMessageStatus.FLUSH_SLAVE_TIMEOUT ||
+    status === PutMessageStatus.SLAVE_NOT_AVAILABLE
+  );
+}
+
 export function putStatusName(status: PutMessageStatus): string {
   for (const [name, value] of Object.entries(PutMessageStatus)) if (value === status) return name;
   return 'UNKNOWN_ERROR';
