@@ -213,6 +213,16 @@ test('a long poll whose time ends goes on behind the messages that did not match
   await broker.close();
 });
 
+test('a long poll goes on within 5 s behind messages that did not match, long before its time ends', async () => {
+  const broker = await Broker.open();
+  const waiting = broker.sql('n > 3', { ...HELD, sysFlag: 6 });
+  await broker.put({ n: '1' });
+  broker.fixture.clock.advance(5000);
+  const answer = await Promise.race([waiting, setImmediate(undefined)]);
+  assert.deepEqual([answer?.code, answer?.ext['nextBeginOffset']], [ResponseCode.PULL_RETRY_IMMEDIATELY, '1']);
+  await broker.close();
+});
+
 test('messages that have left the memory are filtered too, their bodies unread', async () => {
   const clock = new FakeClock();
   const fs = new MemoryFileSystem({ clock, directories: ['/store/config'] });
