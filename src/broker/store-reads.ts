@@ -30,6 +30,12 @@ export function selectLater(
   });
 }
 
+/** Whether a queue's first message is recent enough to be in memory: a group without an offset begins at it. */
+export async function isYoungQueue(store: MessageStore, topic: string, queueId: number): Promise<boolean> {
+  const first = await selectLater(store, topic, queueId, 0, 1, 1);
+  return first.status === GetMessageStatus.FOUND && !first.suggestPullingFromSlave;
+}
+
 /** The chosen messages, decoded. Rejects if their bytes cannot be read. */
 export function messagesOf(store: MessageStore, result: GetResult): Promise<StoredMessage[]> {
   if (result.status !== GetMessageStatus.FOUND) return Promise.resolve([]);

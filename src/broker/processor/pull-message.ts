@@ -15,7 +15,7 @@ import type { ColdPull } from '../colddata/cold-data-control.ts';
 import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
-import { selectLater } from '../store-reads.ts';
+import { isYoungQueue } from '../store-reads.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
 import { isReadable } from '../topic/topic-config.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
@@ -316,9 +316,9 @@ export class PullMessageProcessor {
     const initial = broadcasts.initial(askedTopic, group, queueId, broadcaster, offset, fromProxy);
     if (initial !== InitialOffset.OF_QUEUE) return initial;
     if (pull.youngQueue !== undefined) return pull.youngQueue ? 0 : store.maxOffsetInQueue(askedTopic, queueId);
-    selectLater(store, askedTopic, queueId, 0, 1, 1).then(
-      (first) => {
-        pull.youngQueue = first.status === GetMessageStatus.FOUND && !first.suggestPullingFromSlave;
+    isYoungQueue(store, askedTopic, queueId).then(
+      (isYoung) => {
+        pull.youngQueue = isYoung;
         this.step(pull, true);
       },
       (error: Error) => pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`),
