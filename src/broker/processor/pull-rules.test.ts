@@ -211,6 +211,16 @@ test('a pull that waits is refused when what it needs was taken away meanwhile, 
   }
 });
 
+test('a pull that waits is refused when the clients of its group have begun to broadcast and may not', async () => {
+  const setup = await open(0);
+  setGroup(setup.broker, { consumeBroadcastEnable: false });
+  const waiting = pull(setup, { sysFlag: SUSPEND });
+  await heartbeat(setup.broker, setup.channel, 'c1', 'BROADCASTING');
+  await put(setup.broker, 1);
+  assert.deepEqual(outcome(await waiting), [16, '4']);
+  setup.hold.stop();
+});
+
 test('a pull that waits goes on when tables change that do not concern it', async () => {
   const setup = await open(0);
   const waiting = pull(setup, { sysFlag: SUSPEND });
