@@ -138,9 +138,9 @@ export class Sql92Filter {
 function test(tree: Expression, properties: Properties): Test {
   switch (tree.kind) {
     case 'and':
-      return all(tree.items.map((item) => test(item, properties)));
+      return chain(tree.items, NO, properties);
     case 'or':
-      return any(tree.items.map((item) => test(item, properties)));
+      return chain(tree.items, YES, properties);
     case 'not': {
       const of = test(tree.of, properties);
       return () => {
@@ -170,24 +170,14 @@ function test(tree: Expression, properties: Properties): Test {
   }
 }
 
-function all(items: readonly Test[]): Test {
+/** AND, which ends at the first NO, or OR, which ends at the first YES. */
+function chain(trees: readonly Expression[], end: Verdict, properties: Properties): Test {
+  const items = trees.map((tree) => test(tree, properties));
   return () => {
-    let verdict: Verdict = YES;
+    let verdict: Verdict = 1 - end;
     for (let i = 0; i < items.length; i++) {
       const item = items[i]!();
-      if (item === NO || item === FAIL) return item;
-      if (item === NULL) verdict = NULL;
-    }
-    return verdict;
-  };
-}
-
-function any(items: readonly Test[]): Test {
-  return () => {
-    let verdict: Verdict = NO;
-    for (let i = 0; i < items.length; i++) {
-      const item = items[i]!();
-      if (item === YES || item === FAIL) return item;
+      if (item === end || item === FAIL) return item;
       if (item === NULL) verdict = NULL;
     }
     return verdict;
