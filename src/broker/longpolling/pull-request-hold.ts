@@ -160,11 +160,10 @@ export class PullRequestHold {
   }
 
   #release(queue: HeldQueue, due: (pull: HeldPull) => boolean): void {
-    if (queue.pulls.length === 0) return;
+    if (!queue.pulls.some(due)) return;
     const released: HeldPull[] = [];
     const kept: HeldPull[] = [];
     for (const pull of queue.pulls) (due(pull) ? released : kept).push(pull);
-    if (released.length === 0) return;
     queue.pulls = kept;
     queue.due = 0;
     for (const pull of kept) if (pull.isDue) queue.due++;
