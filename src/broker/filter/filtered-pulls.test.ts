@@ -37,9 +37,8 @@ class Broker {
 
   /** Stores a message and lets those who wait for it be told. */
   async put(properties: Record<string, string>, topic = 'T'): Promise<void> {
-    const { store } = this.fixture.context;
     await this.fixture.put(messageWith({ topic, properties: new Map(Object.entries(properties)) }));
-    while (store.watermarks.dispatched < store.watermarks.wrote) await setImmediate();
+    await this.fixture.dispatched();
     await setImmediate();
     this.fixture.clock.advance(1);
   }

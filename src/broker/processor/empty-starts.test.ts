@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { FakeClock } from '../../common/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -34,7 +33,7 @@ class Starts {
 
   async message(queueId = 0): Promise<void> {
     await this.#broker.put(messageWith({ queueId }));
-    for (let turn = 0; turn < 8; turn++) await setImmediate();
+    await this.#broker.dispatched();
   }
 
   advance(ms: number): void {

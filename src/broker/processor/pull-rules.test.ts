@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
@@ -44,12 +43,10 @@ async function open(
 }
 
 async function put(broker: BrokerFixture, count: number, tag?: string): Promise<void> {
-  const { store } = broker.context;
-  const before = store.maxOffsetInQueue('T', 0);
   const properties = tag === undefined ? new Map<string, string>() : new Map([['TAGS', tag]]);
   const bodies = Array.from({ length: count }, (_, i) => Buffer.from(`m${i}`));
   await Promise.all(bodies.map((body) => broker.put(messageWith({ body, properties }))));
-  while (store.maxOffsetInQueue('T', 0) < before + count) await turn();
+  await broker.dispatched();
 }
 
 function heartbeat(
