@@ -1,6 +1,7 @@
 // What the broker's tests stand on: a context over a real store on a disk in memory, with a clock that stands still, and requests and
 // connections without sockets.
 
+import { setImmediate } from 'node:timers/promises';
 import { CollectingLogger, FakeClock, SeededRandom } from '../common/index.ts';
 import { MemoryFileSystem } from '../io/index.ts';
 import { hostField } from '../message/index.ts';
@@ -199,6 +200,12 @@ export class BrokerFixture {
   put(message: InternalMessage): Promise<PutResult> {
     const { store, storeHost } = this.context;
     return new Promise((resolve) => putInternal(store, message, storeHost, (_status, result) => resolve(result)));
+  }
+
+  /** Waits until the queues have all that the log has. */
+  async dispatched(): Promise<void> {
+    const { store } = this.context;
+    while (store.watermarks.dispatched < store.watermarks.wrote) await setImmediate();
   }
 
   register(code: number, handler: RequestHandler): void {

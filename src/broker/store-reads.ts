@@ -30,6 +30,12 @@ export function selectLater(
   });
 }
 
+/** Whether a queue's first message is recent enough to be in memory: a group without an offset begins at it. */
+export async function isYoungQueue(store: MessageStore, topic: string, queueId: number): Promise<boolean> {
+  const first = await selectLater(store, topic, queueId, 0, 1, 1);
+  return first.status === GetMessageStatus.FOUND && !first.suggestPullingFromSlave;
+}
+
 /** Copies chosen records as `MessageStore.copyRecords` does, whatever must be fetched first. Rejects if they cannot be read. */
 export function copyLater(store: MessageStore, result: GetResult, target: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -47,8 +47,8 @@ export class BloomFilter {
   }
 
   /** Whether positions are of a filter like this one. */
-  isValid(data: BloomFilterData | undefined): data is BloomFilterData {
-    return data !== undefined && data.bitNum === this.bits && data.bitPos.length === this.hashes;
+  isValid(data: BloomFilterData): boolean {
+    return data.bitNum === this.bits && data.bitPos.length === this.hashes;
   }
 }
 

@@ -33,7 +33,7 @@ export function isInt(value: number): boolean {
 export function javaLong(text: string): JavaLong | undefined {
   const digits = /^[+-]?\p{Nd}+$/u.test(text) ? asciiDigits(text) : undefined;
   if (digits === undefined) return undefined;
-  const value = BigInt(digits.startsWith('+') ? digits.slice(1) : digits);
+  const value = BigInt(digits);
   if (value > LONG_MAX || value < -LONG_MAX - 1n) return undefined;
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
@@ -82,9 +82,7 @@ export function javaDouble(text: string): number | undefined {
   const hex = HEX.exec(trimmed);
   if (hex === null) return undefined;
   const fraction = hex[4] ?? '';
-  const mantissa = BigInt(
-    `0x${hex[2] ?? hex[3] ?? ''}${fraction}` === '0x' ? '0x0' : `0x${hex[2] ?? hex[3] ?? ''}${fraction}`,
-  );
+  const mantissa = BigInt(`0x${hex[2] ?? hex[3]}${fraction}`);
   const value = scaled(mantissa, Number(hex[5]) - 4 * fraction.length);
   return hex[1] === '-' ? -value : value;
 }

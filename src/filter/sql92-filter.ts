@@ -5,10 +5,10 @@
 // Three-valued logic with a fourth outcome: FAIL is an exception in Java (a text where a number should be), which ends the evaluation
 // wherever it happens; like NULL, it is no match.
 
-import { GantryError, indexOfByte, sameBytes } from '../common/index.ts';
+import { indexOfByte, sameBytes } from '../common/index.ts';
 import { compareDoubles, isInt, javaDouble, plainInteger } from './java-number.ts';
 import { compareValues, equalValues, FAILED, JavaNumber, type JavaValue } from './java-value.ts';
-import { type Expression, type Order, type Part, parseSql92 } from './sql92-tree.ts';
+import { type Expression, type Order, type Part, parseSql92, refusal } from './sql92-tree.ts';
 
 /** What an expression says of a message. */
 export const Verdict = { NO: 0, YES: 1, NULL: 2, FAIL: 3 } as const;
@@ -105,8 +105,13 @@ export class Sql92Filter {
 
   /** @throws GantryError SUBSCRIPTION (responseCode 23) on an expression that RocketMQ refuses, with its text. */
   constructor(expression: string) {
-    const tree = parseSql92(expression);
-    this.#test = compiled(tree, this.#properties);
+    try {
+      this.#test = test(parseSql92(expression), this.#properties);
+    } catch (error) {
+      // RocketMQ: nesting that is too deep ends its stack, too, and is an error like any other.
+      if (error instanceof RangeError) throw refusal('java.lang.StackOverflowError');
+      throw error;
+    }
     this.#properties.seal();
   }
 
@@ -121,19 +126,10 @@ export class Sql92Filter {
     try {
       return this.#test();
     } catch (error) {
+      // RocketMQ: then it matches nothing.
       if (error instanceof RangeError) return FAIL;
       throw error;
     }
-  }
-}
-
-/** RocketMQ: an expression that nests too deeply for the stack is refused, or matches nothing. */
-function compiled(tree: Expression, properties: Properties): Test {
-  try {
-    return test(tree, properties);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new GantryError('SUBSCRIPTION', 'java.lang.StackOverflowError', { responseCode: 23 });
   }
 }
 
@@ -142,9 +138,9 @@ function compiled(tree: Expression, properties: Properties): Test {
 function test(tree: Expression, properties: Properties): Test {
   switch (tree.kind) {
     case 'and':
-      return all(tree.items.map((item) => test(item, properties)));
+      return chain(tree.items, NO, properties);
     case 'or':
-      return any(tree.items.map((item) => test(item, properties)));
+      return chain(tree.items, YES, properties);
     case 'not': {
       const of = test(tree.of, properties);
       return () => {
@@ -174,24 +170,14 @@ function test(tree: Expression, properties: Properties): Test {
   }
 }
 
-function all(items: readonly Test[]): Test {
+/** AND, which ends at the first NO, or OR, which ends at the first YES. */
+function chain(trees: readonly Expression[], end: Verdict, properties: Properties): Test {
+  const items = trees.map((tree) => test(tree, properties));
   return () => {
-    let verdict: Verdict = YES;
+    let verdict: Verdict = 1 - end;
     for (let i = 0; i < items.length; i++) {
       const item = items[i]!();
-      if (item === NO || item === FAIL) return item;
-      if (item === NULL) verdict = NULL;
-    }
-    return verdict;
-  };
-}
-
-function any(items: readonly Test[]): Test {
-  return () => {
-    let verdict: Verdict = NO;
-    for (let i = 0; i < items.length; i++) {
-      const item = items[i]!();
-      if (item === YES || item === FAIL) return item;
+      if (item === end || item === FAIL) return item;
       if (item === NULL) verdict = NULL;
     }
     return verdict;

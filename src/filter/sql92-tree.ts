@@ -47,16 +47,11 @@ const NULL: Expression = { kind: 'constant', value: null };
 
 /**
  * Reads an expression.
- * @throws GantryError SUBSCRIPTION (responseCode 23) with RocketMQ's text on an expression that RocketMQ refuses.
+ * @throws GantryError SUBSCRIPTION (responseCode 23) with RocketMQ's text on an expression that RocketMQ refuses, RangeError on nesting that
+ * is too deep for the stack
  */
 export function parseSql92(text: string): Expression {
-  try {
-    return asBoolean(checked(parse(text)));
-  } catch (error) {
-    // RocketMQ: nesting that is too deep ends its stack, too, and is an error like any other.
-    if (error instanceof RangeError) throw refusal('java.lang.StackOverflowError');
-    throw error;
-  }
+  return asBoolean(checked(parse(text)));
 }
 
 function parse(text: string): Raw {
@@ -68,7 +63,8 @@ function parse(text: string): Raw {
   }
 }
 
-function refusal(text: string): GantryError {
+/** Of an expression, in RocketMQ's words. */
+export function refusal(text: string): GantryError {
   return new GantryError('SUBSCRIPTION', text, { responseCode: 23 });
 }
 

@@ -7,7 +7,7 @@
 // Keys may occur twice, the last one counts. A value of length 0 is an absent value, not an empty one.
 
 import { GantryError } from '../common/index.ts';
-import { FLAG_RESPONSE, LANGUAGE_NAMES, LanguageCode, MQ_VERSION } from './codes.ts';
+import { FLAG_RESPONSE, LANGUAGE_NAMES, LanguageCode, MQ_VERSION, SerializeType } from './codes.ts';
 import { type HeaderView, MAX_RANGES } from './header-view.ts';
 import { setOwn } from './own-property.ts';
 import type { ExtFields } from './types.ts';
@@ -130,6 +130,24 @@ export function encodeBinaryHeader(
   header.writeInt32BE(extBytes.length, 17 + remarkBytes.length);
   extBytes.copy(header, 21 + remarkBytes.length);
   return header;
+}
+
+/** A whole frame with a binary header and no remark. */
+export function encodeBinaryFrame(
+  code: number,
+  opaque: number,
+  flag: number,
+  ext: ExtFields | null | undefined,
+  body: Uint8Array | null | undefined,
+): Buffer {
+  const header = encodeBinaryHeader(code, opaque, flag, undefined, ext);
+  const bodyLength = body?.length ?? 0;
+  const frame = Buffer.allocUnsafe(8 + header.length + bodyLength);
+  frame.writeInt32BE(4 + header.length + bodyLength, 0);
+  frame.writeInt32BE((SerializeType.ROCKETMQ << 24) | header.length, 4);
+  frame.set(header, 8);
+  if (body) frame.set(body, 8 + header.length);
+  return frame;
 }
 
 function i16(buffer: Buffer, at: number): number {

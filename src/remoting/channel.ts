@@ -1,16 +1,17 @@
 // A connection of either side. Input: the socket's chunk is cut into frames that are handled where they lie; a connection gets one
-// chunk and a bounded number of frames a turn. Output: all frames of a turn gather in one buffer and leave in one write. The peer's
-// answers to our own requests come in between and are matched by `opaque`.
+// chunk and a bounded number of frames a turn. Output: channel-output.ts. The peer's answers to our own requests come in between and
+// are matched by `opaque`.
 
 import type { Socket } from 'node:net';
-import { assert, errorText, GantryError } from '../common/index.ts';
+import { errorText, GantryError } from '../common/index.ts';
 import { addressText, hostBytes, plainIp } from './address.ts';
-import { encodeBinaryHeader } from './binary-header.ts';
+import { encodeBinaryFrame } from './binary-header.ts';
+import { ChannelOutput } from './channel-output.ts';
 import { FLAG_ONEWAY, FLAG_RESPONSE, LANGUAGE_NAMES, LanguageCode, SerializeType } from './codes.ts';
 import { CHUNK_BYTES, type ConnectionHub, type HubMember } from './connection-hub.ts';
 import { decodeFrame } from './frame.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
-import { FrameWriter } from './frame-writer.ts';
+import type { FrameWriter } from './frame-writer.ts';
 import type { HeaderView } from './header-view.ts';
 import { KeptBody } from './kept-body.ts';
 import { PendingCalls } from './pending-calls.ts';
@@ -18,12 +19,6 @@ import type { Preamble } from './preamble.ts';
 import type { SlabPool } from './slab-pool.ts';
 import type { Channel, ExtFields, RemotingResponse, ResponseCallback } from './types.ts';
 
-/** Longer bodies and frames are handed to the socket as they are instead of being copied into the turn's buffer. */
-export const COPY_LIMIT: number = 32 * 1024;
-/** The first output of a turn is taken as it is from here on, if its buffer comes along: mostly nothing comes behind it. */
-const OWN_PIECE_BYTES = 4 * 1024;
-/** Output beyond this is set aside as it is: growing a buffer further would copy it again. */
-const SEAL_BYTES = 256 * 1024;
 /** A peer that does not end its side after we ended ours is cut off after so long. */
 const LINGER_MS = 5_000;
 
@@ -56,7 +51,7 @@ export class SocketChannel implements Channel, HubMember {
   readonly #socket: Socket;
   readonly #handler: FrameHandler;
   readonly #reader: FrameReader;
-  readonly #writer: FrameWriter;
+  readonly #output: ChannelOutput;
   readonly #serializeType: SerializeType;
   #remoteAddress: string;
   #remoteHost: Uint8Array;
@@ -87,15 +82,8 @@ export class SocketChannel implements Channel, HubMember {
   #framesLeft = 0;
   #turn = -1;
 
-  /** Output that does not lie in the writer's buffer, in order, before what does. */
-  #pieces: Uint8Array[] = [];
-  #piecesBytes = 0;
-  #slabs: Buffer[] = [];
   #outputQueued = false;
-  #unsent = 0;
   #throttled = false;
-  #queueSize = 0;
-  #progressAt: number;
   #activeAt: number;
 
   inFlight = 0;
@@ -112,13 +100,12 @@ export class SocketChannel implements Channel, HubMember {
     this.#serializeType = options.serializeType ?? SerializeType.JSON;
     this.#calls = new PendingCalls(hub.clock, () => this.#remoteAddress);
     this.#reader = new FrameReader(hub.limits.frameLimit, hub.frameSlabs);
-    this.#writer = new FrameWriter(hub.slabs);
+    this.#output = new ChannelOutput(hub, socket, () => this.#onTaken());
     const ip = plainIp(socket.remoteAddress ?? '0.0.0.0');
     this.#remoteAddress = addressText(ip, socket.remotePort ?? 0);
     this.#remoteHost = hostBytes(ip, socket.remotePort ?? 0);
     this.localAddress = addressText(plainIp(socket.localAddress ?? '0.0.0.0'), socket.localPort ?? 0);
     this.#activeAt = hub.clock.now();
-    this.#progressAt = this.#activeAt;
     this.id = hub.add(this);
     socket.setNoDelay(true);
     socket.on('end', () => this.#onEnd());
@@ -143,14 +130,13 @@ export class SocketChannel implements Channel, HubMember {
   }
 
   get unsentBytes(): number {
-    return this.#unsent + this.#piecesBytes + this.#writer.length;
+    return this.#output.unsentBytes;
   }
 
   /** Output of this turn, for whole frames. */
   get output(): FrameWriter {
-    if (this.#writer.length > SEAL_BYTES && !this.#writer.isOpen) this.#sealWriter();
     this.#queueOutput();
-    return this.#writer;
+    return this.#output.writer;
   }
 
   // Input
@@ -302,7 +288,7 @@ export class SocketChannel implements Channel, HubMember {
       this.#handler(this, header, buffer, bodyStart, end);
     }
     header.release();
-    if (this.#unsent + this.#piecesBytes + this.#writer.length > limits.unsentLimit) this.#throttled = true;
+    if (this.unsentBytes > limits.unsentLimit) this.#throttled = true;
     return --this.#framesLeft > 0 && !this.#stopped && this.#open && !this.#deaf;
   }
 
@@ -341,16 +327,9 @@ export class SocketChannel implements Channel, HubMember {
   send(bytes: Uint8Array, answered = 0, slab?: Buffer): void {
     this.inFlight -= answered;
     if (this.#open) {
-      assert(!this.#writer.isOpen, 'bytes are sent in the middle of a frame');
-      const isFirst = this.#pieces.length === 0 && this.#writer.length === 0;
-      if (bytes.length > COPY_LIMIT || (isFirst && slab !== undefined && bytes.length >= OWN_PIECE_BYTES)) {
-        this.#sendPiece(bytes);
-        if (slab !== undefined) this.#slabs.push(slab);
-        return;
-      }
-      this.output.body(bytes);
-    }
-    if (slab !== undefined) this.#hub.slabs.give(slab);
+      this.#queueOutput();
+      this.#output.send(bytes, slab);
+    } else if (slab !== undefined) this.#hub.slabs.give(slab);
   }
 
   get slabs(): SlabPool {
@@ -376,35 +355,7 @@ export class SocketChannel implements Channel, HubMember {
     writer.begin(code, opaque);
     if (ext) writer.fields(ext);
     writer.endHeader(remark);
-    this.#endFrame(body);
-  }
-
-  /** Ends the writer's frame with this body. */
-  #endFrame(body: Uint8Array | null | undefined): void {
-    const writer = this.#writer;
-    if (body && body.length > COPY_LIMIT) {
-      writer.endFrame(body.length);
-      this.#sendPiece(body);
-      return;
-    }
-    if (body) writer.body(body);
-    writer.endFrame();
-  }
-
-  /** Appends long bytes behind what has been written. */
-  #sendPiece(bytes: Uint8Array): void {
-    this.#sealWriter();
-    this.#pieces.push(bytes);
-    this.#piecesBytes += bytes.length;
-    this.#queueOutput();
-  }
-
-  #sealWriter(): void {
-    if (this.#writer.length === 0) return;
-    const { bytes, slab } = this.#writer.take();
-    this.#pieces.push(bytes);
-    this.#slabs.push(slab);
-    this.#piecesBytes += bytes.length;
+    this.#output.endFrame(body);
   }
 
   #queueOutput(): void {
@@ -416,17 +367,9 @@ export class SocketChannel implements Channel, HubMember {
   /** Writes the turn's output in one piece. */
   flush(): void {
     this.#outputQueued = false;
-    assert(!this.#writer.isOpen, 'a frame is left unfinished at the end of a turn');
-    this.#sealWriter();
-    const pieces = this.#pieces;
-    if (pieces.length > 0) {
-      const slabs = this.#slabs;
-      const bytes = this.#piecesBytes;
-      this.#pieces = [];
-      this.#slabs = [];
-      this.#piecesBytes = 0;
-      if (this.#gone || this.#socket.destroyed) this.#recycle(slabs);
-      else this.#write(pieces, slabs, bytes);
+    if (this.#output.flush(!this.#gone && !this.#socket.destroyed)) {
+      this.#activeAt = this.#hub.now;
+      if (this.#output.unsent > this.#hub.limits.unsentLimit) this.#throttle();
     }
     const isQuiet = this.inFlight === 0 && this.#backlog === undefined && !this.#held;
     if (this.#open && (this.#endAfterFlush || (this.#endWhenQuiet && isQuiet))) this.#endSocket();
@@ -442,33 +385,13 @@ export class SocketChannel implements Channel, HubMember {
     this.#hub.watcher?.();
   }
 
-  #write(pieces: Uint8Array[], slabs: Buffer[], bytes: number): void {
-    const socket = this.#socket;
-    if (this.#unsent === 0) this.#progressAt = this.#hub.now;
-    this.#unsent += bytes;
-    this.#activeAt = this.#hub.now;
-    const last = pieces.length - 1;
-    if (last > 0) socket.cork();
-    for (let i = 0; i < last; i++) socket.write(pieces[i]!);
-    socket.write(pieces[last]!, () => this.#onWritten(slabs, bytes));
-    if (last > 0) socket.uncork();
-    if (this.#unsent > this.#hub.limits.unsentLimit) this.#throttle();
-  }
-
-  /** The peer's side has taken the bytes, or never will. */
-  #onWritten(slabs: Buffer[], bytes: number): void {
-    this.#recycle(slabs);
-    this.#unsent -= bytes;
-    this.#progressAt = this.#hub.now;
+  /** The peer's side has taken bytes, or never will. */
+  #onTaken(): void {
     this.#hub.watcher?.();
-    if (this.#throttled && this.#open && this.#unsent <= this.#hub.limits.unsentLimit / 2) {
+    if (this.#throttled && this.#open && this.#output.unsent <= this.#hub.limits.unsentLimit / 2) {
       this.#throttled = false;
       if (!this.#held) this.#queueInput();
     }
-  }
-
-  #recycle(slabs: Buffer[]): void {
-    for (const slab of slabs) this.#hub.slabs.give(slab);
   }
 
   #throttle(): void {
@@ -512,14 +435,14 @@ export class SocketChannel implements Channel, HubMember {
     body: Uint8Array | null | undefined,
   ): void {
     if (this.#serializeType === SerializeType.ROCKETMQ) {
-      this.send(binaryFrame(encodeBinaryHeader(code, opaque, flag, undefined, ext), body));
+      this.send(encodeBinaryFrame(code, opaque, flag, ext, body));
       return;
     }
     const writer = this.output;
     writer.begin(code, opaque, flag);
     if (ext) writer.fields(ext);
     writer.endHeader();
-    this.#endFrame(body);
+    this.#output.endFrame(body);
   }
 
   // The end
@@ -527,7 +450,7 @@ export class SocketChannel implements Channel, HubMember {
   close(reason: string): void {
     if (!this.#open) return;
     this.#hub.logger.info(`closing the connection of ${this.#remoteAddress}: ${reason}`, { peer: this.#remoteAddress });
-    this.#destroy();
+    this.destroy();
   }
 
   onClose(fn: () => void): void {
@@ -556,20 +479,20 @@ export class SocketChannel implements Channel, HubMember {
 
   /** Closes without a word. */
   destroy(): void {
-    this.#destroy();
+    this.#open = false;
+    this.#backlog = undefined;
+    this.#socket.destroy();
   }
 
   sweep(now: number): void {
     const { limits } = this.#hub;
-    if (this.#unsent > 0) {
-      const size = this.#socket.writableLength + queuedInKernel(this.#socket);
-      if (size !== this.#queueSize) this.#progressAt = now;
-      this.#queueSize = size;
-      if (now - this.#progressAt < limits.stallMs) return;
-      this.#fault(`it took none of ${this.#unsent} bytes for ${limits.stallMs / 1000} s`);
-      this.#destroy();
+    const { unsent } = this.#output;
+    if (unsent > 0) {
+      if (!this.#output.isStalled(now)) return;
+      this.#fault(`it took none of ${unsent} bytes for ${limits.stallMs / 1000} s`);
+      this.destroy();
     } else if (!this.#open) {
-      if (now - this.#activeAt >= LINGER_MS) this.#destroy();
+      if (now - this.#activeAt >= LINGER_MS) this.destroy();
     } else if (now - this.#activeAt >= limits.idleMs) {
       this.close(`idle for ${limits.idleMs / 1000} s`);
     }
@@ -578,43 +501,21 @@ export class SocketChannel implements Channel, HubMember {
   #fault(reason: string): void {
     if (!this.#open) return;
     this.#hub.complain(this.#remoteAddress, reason);
-    this.#destroy();
+    this.destroy();
   }
 
   #onError(error: Error): void {
     this.#hub.logger.debug(`the connection of ${this.#remoteAddress} broke: ${errorText(error)}`);
-    this.#destroy();
-  }
-
-  #destroy(): void {
-    this.#open = false;
-    this.#backlog = undefined;
-    this.#socket.destroy();
+    this.destroy();
   }
 
   #onSocketClose(): void {
     if (this.#gone) return;
     this.#open = false;
     this.#gone = true;
-    this.#writer.abandon();
+    this.#output.abandon();
     this.#calls.fail();
     for (const fn of this.#closeListeners.splice(0)) fn();
     this.#hub.remove(this);
   }
-}
-
-/** Bytes that libuv holds because the kernel's buffer is full; 0 where Node does not tell. */
-function queuedInKernel(socket: Socket): number {
-  const handle = (socket as { _handle?: { writeQueueSize?: number } | null })._handle;
-  return handle?.writeQueueSize ?? 0;
-}
-
-function binaryFrame(header: Buffer, body: Uint8Array | null | undefined): Buffer {
-  const bodyLength = body?.length ?? 0;
-  const frame = Buffer.allocUnsafe(8 + header.length + bodyLength);
-  frame.writeInt32BE(4 + header.length + bodyLength, 0);
-  frame.writeInt32BE((SerializeType.ROCKETMQ << 24) | header.length, 4);
-  frame.set(header, 8);
-  if (body) frame.set(body, 8 + header.length);
-  return frame;
 }

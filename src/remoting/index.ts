@@ -1,7 +1,7 @@
 export { addressText, hostBytes, ipBytes, plainIp, splitAddress } from './address.ts';
 export { decodeBinaryHeader, encodeBinaryHeader } from './binary-header.ts';
 export { refuseBody, withBodyLimit } from './body-limit.ts';
-export { COPY_LIMIT } from './channel.ts';
+export { COPY_LIMIT } from './channel-output.ts';
 export {
   FLAG_ONEWAY,
   FLAG_RESPONSE,

@@ -68,6 +68,12 @@ export class ConsumerManager {
     return this.#groups.get(group)?.subscriptions.get(topic);
   }
 
+  /** True of a topic that a live group no longer subscribes to. */
+  hasLeft(group: string, topic: string): boolean {
+    const subscriptions = this.#groups.get(group)?.subscriptions;
+    return subscriptions !== undefined && subscriptions.size > 0 && !subscriptions.has(topic);
+  }
+
   /** Names of the live groups that subscribe to a topic. */
   groupsOfTopic(topic: string): string[] {
     const groups: string[] = [];

@@ -35,11 +35,10 @@ export interface ConsumerFilterData {
   readonly bornTime: number;
   /** When the group went; 0, or before `bornTime`: it is alive. */
   deadTime: number;
-  readonly bloomFilterData: BloomFilterData | undefined;
+  readonly bloomFilterData: BloomFilterData;
   /** RocketMQ: the subVersion of the subscription. */
   clientVersion: number;
   /** Undefined where a file holds an expression that cannot be read: everything matches. */
-  readonly program: Sql92Filter | undefined;
   readonly filter: ExpressionFilter | undefined;
 }
 
@@ -123,9 +122,8 @@ export class ConsumerFilterManager extends ConfigManager {
     const groups = this.#topics.get(topic);
     if (groups === undefined || groups.size === 0) return undefined;
     const bits = this.#bits.fill(0);
-    for (const { program, bloomFilterData } of groups.values()) {
-      if (program === undefined || !this.#bloom.isValid(bloomFilterData)) continue;
-      if (program.matches(bytes, start, end)) setBits(bits, bloomFilterData.bitPos);
+    for (const { filter, bloomFilterData } of groups.values()) {
+      if (filter?.matches(bytes, start, end)) setBits(bits, bloomFilterData.bitPos);
     }
     return bits;
   }
@@ -142,12 +140,12 @@ export class ConsumerFilterManager extends ConfigManager {
       if (version === old.clientVersion && isDead(old)) this.#live(old);
       return;
     }
-    const bloom = this.#bloom.of(group, topic);
+    const bloomFilterData = this.#bloom.of(group, topic);
     const same =
       old !== undefined &&
       old.expression === expression &&
       old.expressionType === type &&
-      JSON.stringify(old.bloomFilterData) === JSON.stringify(bloom);
+      JSON.stringify(old.bloomFilterData) === JSON.stringify(bloomFilterData);
     if (same) {
       old.clientVersion = version;
       this.markChanged();
@@ -166,36 +164,20 @@ export class ConsumerFilterManager extends ConfigManager {
       groups = new Map();
       this.#topics.set(topic, groups);
     }
-    groups.set(group, this.#data(topic, group, expression, type, clock.now(), 0, bloom, version, program));
-    this.markChanged();
-    logger.info(`group ${group} filters ${topic} by ${JSON.stringify(expression.slice(0, LOGGED_CHARS))}`);
-  }
-
-  #data(
-    topic: string,
-    consumerGroup: string,
-    expression: string,
-    expressionType: string,
-    bornTime: number,
-    deadTime: number,
-    bloomFilterData: BloomFilterData | undefined,
-    clientVersion: number,
-    program: Sql92Filter | undefined,
-  ): ConsumerFilterData {
-    const bits = this.#bloom.isValid(bloomFilterData) ? bloomFilterData : undefined;
-    const filter = program === undefined ? undefined : new ExpressionFilter(program, bornTime, bits);
-    return {
-      consumerGroup,
+    const bornTime = clock.now();
+    groups.set(group, {
+      consumerGroup: group,
       topic,
       expression,
-      expressionType,
+      expressionType: type,
       bornTime,
-      deadTime,
+      deadTime: 0,
       bloomFilterData,
-      clientVersion,
-      program,
-      filter,
-    };
+      clientVersion: version,
+      filter: new ExpressionFilter(program, bornTime, bloomFilterData),
+    });
+    this.markChanged();
+    logger.info(`group ${group} filters ${topic} by ${JSON.stringify(expression.slice(0, LOGGED_CHARS))}`);
   }
 
   #compile(topic: string, group: string, type: string, expression: string, longest?: number): Sql92Filter | undefined {
@@ -253,32 +235,28 @@ export class ConsumerFilterManager extends ConfigManager {
 
   #read(topic: string, group: string, json: JsonObject): ConsumerFilterData {
     const expression = readText(json, 'expression') ?? '';
-    const type = readText(json, 'expressionType') ?? '';
+    const expressionType = readText(json, 'expressionType') ?? '';
     const bornTime = readInteger(json, 'bornTime') ?? 0;
-    const bloom = readObject(json, 'bloomFilterData');
-    const data =
-      bloom === undefined
-        ? undefined
-        : {
-            bitNum: readInteger(bloom, 'bitNum') ?? 0,
-            bitPos: (readList(bloom, 'bitPos') ?? []).map((position) => toInteger(position, 'bitPos')),
-          };
+    const bloom = readObject(json, 'bloomFilterData') ?? {};
+    const bloomFilterData = {
+      bitNum: readInteger(bloom, 'bitNum') ?? 0,
+      bitPos: (readList(bloom, 'bitPos') ?? []).map((position) => toInteger(position, 'bitPos')),
+    };
     const dead = readInteger(json, 'deadTime') ?? 0;
     const silentSince = Math.max(bornTime, this.environment.clock.now() - SILENT_AT_LOAD_MS);
     // What a file holds has been used before, however long it is.
-    const program = this.#compile(topic, group, type, expression, Number.POSITIVE_INFINITY);
-    const version = readInteger(json, 'clientVersion') ?? 0;
-    return this.#data(
+    const program = this.#compile(topic, group, expressionType, expression, Number.POSITIVE_INFINITY);
+    return {
+      consumerGroup: group,
       topic,
-      group,
       expression,
-      type,
+      expressionType,
       bornTime,
-      dead === 0 ? silentSince : dead,
-      data,
-      version,
-      program,
-    );
+      deadTime: dead === 0 ? silentSince : dead,
+      bloomFilterData,
+      clientVersion: readInteger(json, 'clientVersion') ?? 0,
+      filter: program && new ExpressionFilter(program, bornTime, bloomFilterData),
+    };
   }
 }
 
@@ -289,8 +267,7 @@ function isDead(data: ConsumerFilterData): boolean {
 function beanOf(data: ConsumerFilterData): PrettyBean {
   const { bloomFilterData, bornTime, clientVersion, consumerGroup, deadTime, expression, expressionType, topic } = data;
   return {
-    bloomFilterData:
-      bloomFilterData === undefined ? undefined : { bitNum: bloomFilterData.bitNum, bitPos: bloomFilterData.bitPos },
+    bloomFilterData: { bitNum: bloomFilterData.bitNum, bitPos: bloomFilterData.bitPos },
     bornTime,
     clientVersion,
     consumerGroup,

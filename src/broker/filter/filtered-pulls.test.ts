@@ -37,9 +37,8 @@ class Broker {
 
   /** Stores a message and lets those who wait for it be told. */
   async put(properties: Record<string, string>, topic = 'T'): Promise<void> {
-    const { store } = this.fixture.context;
     await this.fixture.put(messageWith({ topic, properties: new Map(Object.entries(properties)) }));
-    while (store.watermarks.dispatched < store.watermarks.wrote) await setImmediate();
+    await this.fixture.dispatched();
     await setImmediate();
     this.fixture.clock.advance(1);
   }
@@ -210,6 +209,16 @@ test('a long poll whose time ends goes on behind the messages that did not match
   broker.fixture.clock.advance(6000);
   await setImmediate();
   assert.deepEqual([answer!.code, answer!.ext['nextBeginOffset']], [ResponseCode.PULL_RETRY_IMMEDIATELY, '1']);
+  await broker.close();
+});
+
+test('a long poll goes on within 5 s behind messages that did not match, long before its time ends', async () => {
+  const broker = await Broker.open();
+  const waiting = broker.sql('n > 3', { ...HELD, sysFlag: 6 });
+  await broker.put({ n: '1' });
+  broker.fixture.clock.advance(5000);
+  const answer = await Promise.race([waiting, setImmediate(undefined)]);
+  assert.deepEqual([answer?.code, answer?.ext['nextBeginOffset']], [ResponseCode.PULL_RETRY_IMMEDIATELY, '1']);
   await broker.close();
 });
 

@@ -32,8 +32,10 @@ interface HeldQueue {
   woken: boolean;
 }
 
-/** How often held pulls are looked at for their time, and for arrivals that nobody told. */
+/** How often held pulls are looked at for their time. */
 const SWEEP_MS = 250;
+/** Every so many sweeps, which is 5 s, pulls with messages behind them go on, whether these are for them or not. */
+const LOOK_SWEEPS = 20;
 
 export class PullRequestHold {
   readonly #clock: Clock;
@@ -44,6 +46,7 @@ export class PullRequestHold {
   #wokenAt = 0;
   #count = 0;
   #timer: Timer | undefined;
+  #sweeps = 0;
   #stopped = false;
 
   constructor(clock: Clock, store: MessageStore) {
@@ -136,12 +139,17 @@ export class PullRequestHold {
     this.#store.times.wake.add(this.#clock.monotonic() - this.#wokenAt);
   }
 
-  /** Pulls whose time is up or whose client has gone, and, should an arrival have been missed, those that have something. */
+  /**
+   * Pulls whose time is up or whose client has gone; now and then also those that messages have passed which they did not want, or were not
+   * told of: their clients go on behind them.
+   */
   #sweep(): void {
     const now = this.#clock.now();
+    const looks = ++this.#sweeps % LOOK_SWEEPS === 0;
     for (const [topic, queues] of this.#queues) {
       for (const [queueId, queue] of queues) {
-        this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted);
+        const end = looks ? this.#store.maxOffsetInQueue(topic, queueId) : 0;
+        this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted || pull.offset < end);
         if (queue.pulls.length === 0 && !queue.woken) {
           queues.delete(queueId);
           this.#store.watch(topic, queueId, false);
@@ -152,11 +160,10 @@ export class PullRequestHold {
   }
 
   #release(queue: HeldQueue, due: (pull: HeldPull) => boolean): void {
-    if (queue.pulls.length === 0) return;
+    if (!queue.pulls.some(due)) return;
     const released: HeldPull[] = [];
     const kept: HeldPull[] = [];
     for (const pull of queue.pulls) (due(pull) ? released : kept).push(pull);
-    if (released.length === 0) return;
     queue.pulls = kept;
     queue.due = 0;
     for (const pull of kept) if (pull.isDue) queue.due++;

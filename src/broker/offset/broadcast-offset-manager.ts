@@ -5,7 +5,7 @@
 import type { Clock, Timer } from '../../common/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import type { ConsumerManager } from '../client/consumer-manager.ts';
-import type { ConsumerOffsetManager } from './consumer-offset-manager.ts';
+import { broadcastGroup, type ConsumerOffsetManager } from './consumer-offset-manager.ts';
 
 /** Ms between two commits. */
 export const BROADCAST_SCAN_MS = 5000;
@@ -112,11 +112,6 @@ export class BroadcastOffsetManager {
     const offset = this.#offsets.query(broadcastGroup(group), topic, queueId);
     return offset < 0 ? InitialOffset.OF_QUEUE : offset;
   }
-}
-
-/** The name under which a broadcasting group's offsets are committed; no group can bear it. */
-function broadcastGroup(group: string): string {
-  return `${group}@broadcast`;
 }
 
 function clientOf(group: BroadcastGroup, clientId: string, fromProxy: boolean, now: number): ClientOffsets {

@@ -312,9 +312,16 @@ export class ConsumerOffsetManager extends ConfigManager {
   }
 }
 
-/** The lowest offsets of a broadcasting group's clients stand under a name that is no group's. */
+const BROADCAST = '@broadcast';
+
+/** The name under which the lowest offsets of a broadcasting group's clients stand; no group can bear it. */
+export function broadcastGroup(group: string): string {
+  return `${group}${BROADCAST}`;
+}
+
+/** Whether a name is such a one. */
 export function isBroadcast(group: string): boolean {
-  return group.endsWith('@broadcast');
+  return group.endsWith(BROADCAST);
 }
 
 /** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */

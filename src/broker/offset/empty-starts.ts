@@ -10,6 +10,8 @@ import type { Channel } from '../../remoting/index.ts';
 const VALID_MS = 5000;
 /** Queues remembered for one connection; the oldest goes. */
 const MOST_QUEUES = 4096;
+/** A topic with a longer name gets no messages, so that its queues need not be remembered. */
+const LONGEST_TOPIC = 255;
 
 /** Which connection was told "not found" of which empty queue, and when. */
 export class EmptyStarts {
@@ -22,6 +24,7 @@ export class EmptyStarts {
 
   /** The connection was told that the group has no offset, and the queue had no message. */
   note(channel: Channel, topic: string, queueId: number): void {
+    if (topic.length > LONGEST_TOPIC) return;
     const queues = this.#told.get(channel) ?? new Map<string, number>();
     this.#told.set(channel, queues);
     const key = keyOf(topic, queueId);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { RequestCode } from '../../remoting/index.ts';
 import { type Answer, BrokerFixture, messageWith } from '../broker-fixture.test.support.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
@@ -22,7 +21,7 @@ async function open(consumeType: 'CONSUME_ACTIVELY' | 'CONSUME_PASSIVELY', on = 
   for (let i = 0; i < 10; i++) {
     await broker.put(messageWith({ body: Buffer.from(`m${i}`) }));
   }
-  while (context.store.maxOffsetInQueue('T', 0) < 10) await turn();
+  await broker.dispatched();
   const subscription = { topic: 'T', subString: '*', subVersion: 1, expressionType: 'TAG', tagsSet: [], codeSet: [] };
   const consumer = {
     groupName: 'G',

@@ -2,10 +2,9 @@
 // ConsumerManageProcessor, and the offset look-ups of AdminBrokerProcessor.
 
 import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
-import { GetMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { EmptyStarts } from '../offset/empty-starts.ts';
-import { selectLater } from '../store-reads.ts';
+import { isYoungQueue } from '../store-reads.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
@@ -115,7 +114,7 @@ function queryConsumerOffset(context: BrokerContext, emptyStarts: EmptyStarts, r
   answerYoungQueue(context, request, topic, queueId, notFound);
 }
 
-/** Offset 0 if the queue's first message is recent enough to be in memory, as RocketMQ has it; else "not found". */
+/** Offset 0 in a young queue, as RocketMQ has it; else "not found". */
 function answerYoungQueue(
   context: BrokerContext,
   request: Request,
@@ -124,8 +123,7 @@ function answerYoungQueue(
   notFound: string,
 ): void {
   answerLater(request, async (responder) => {
-    const result = await selectLater(context.store, topic, queueId, 0, 1, 1);
-    if (result.status === GetMessageStatus.FOUND && !result.suggestPullingFromSlave) {
+    if (await isYoungQueue(context.store, topic, queueId)) {
       responder.respond(ResponseCode.SUCCESS, null, { offset: 0 });
     } else {
       responder.respond(ResponseCode.QUERY_NOT_FOUND, notFound, {});

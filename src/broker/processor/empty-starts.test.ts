@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { FakeClock } from '../../common/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
+import { EmptyStarts } from '../offset/empty-starts.ts';
 import { registerProcessors } from './register.ts';
 
 class Starts {
@@ -32,7 +33,7 @@ class Starts {
 
   async message(queueId = 0): Promise<void> {
     await this.#broker.put(messageWith({ queueId }));
-    for (let turn = 0; turn < 8; turn++) await setImmediate();
+    await this.#broker.dispatched();
   }
 
   advance(ms: number): void {
@@ -72,4 +73,17 @@ test('who leaves the beginning to the client gets the real end of the queue', as
   assert.equal(await set.group(client), 22);
   await set.message();
   assert.equal(await set.maximum(client), '1');
+});
+
+test('names that no topic can bear are not kept for a connection', () => {
+  const starts = new EmptyStarts(new FakeClock());
+  const client = new FakeChannel();
+  for (const [length, kept] of [
+    [255, true],
+    [256, false],
+  ] as const) {
+    const topic = 'T'.repeat(length);
+    starts.note(client, topic, 0);
+    assert.equal(starts.take(client, topic, 0), kept);
+  }
 });

@@ -43,8 +43,7 @@ function cloneGroupOffset(context: BrokerContext, request: Request): void {
   const offline = header.bool('offline', false);
   for (const topic of one.trim() === '' ? context.offsets.topicsOf(from) : [one]) {
     if (!context.topics.has(topic)) continue;
-    const live = offline ? undefined : context.consumers.find(from);
-    if (live !== undefined && live.subscriptions.size > 0 && !live.subscriptions.has(topic)) continue;
+    if (!offline && context.consumers.hasLeft(from, topic)) continue;
     context.offsets.clone(from, to, topic);
   }
   request.respond(ResponseCode.SUCCESS);

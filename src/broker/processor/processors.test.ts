@@ -27,7 +27,7 @@ async function fill(broker: BrokerFixture, topic: string, count: number, queueId
     await broker.put(messageWith({ topic, queueId, body, properties }));
     broker.clock.advance(1000);
   }
-  for (let turn = 0; turn < 8; turn++) await setImmediate();
+  await broker.dispatched();
 }
 
 function heartbeat(group: string, topic: string, clientID = 'c'): string {

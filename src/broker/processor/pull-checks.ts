@@ -1,5 +1,5 @@
-// Whether a group may pull from a queue at all. Asked when a pull comes, and again when one that waited is woken and the tables have
-// changed meanwhile: a group that was suspended gets nothing more, whenever it asked. RocketMQ: the checks of PullMessageProcessor.
+// Whether a group may pull from a queue at all. Asked when a pull comes, and again when one that waited is woken: a group that was
+// suspended meanwhile gets nothing more, whenever it asked. RocketMQ: the checks of PullMessageProcessor.
 
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';

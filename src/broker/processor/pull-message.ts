@@ -7,19 +7,23 @@
 // One object per pull, none per message.
 
 import type { GantryError } from '../../common/index.ts';
-import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
-import { type Channel, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import {
+  type Channel,
+  type ExtFields,
+  FrameWriter,
+  type Request,
+  RequestCode,
+  ResponseCode,
+} from '../../remoting/index.ts';
 import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
-import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
-import { selectLater } from '../store-reads.ts';
-import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
-import { isReadable } from '../topic/topic-config.ts';
+import { isYoungQueue } from '../store-reads.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
-import { Forbidden, PullChecks, type PullRefusal } from './pull-checks.ts';
+import { PullChecks, type PullRefusal } from './pull-checks.ts';
+import { PullFilters } from './pull-filters.ts';
 import type { HandlerRegistry } from './registry.ts';
 
 /** RocketMQ: PullSysFlag. */
@@ -30,8 +34,6 @@ const SUBSCRIPTION = 4;
 /** A pull takes at most this many bytes, whatever it asks for. */
 const MAX_PULL_BYTES = 128 * 1024 * 1024;
 const SPARE_RESULTS = 64;
-/** Texts of subscriptions whose filters are kept. */
-const KEPT_FILTER_CHARS = 512 * 1024;
 const MASTER_ID = 0;
 /** RocketMQ: RequestSource. */
 const PROXY_FOR_BROADCAST = 1;
@@ -49,18 +51,16 @@ const TOPIC_SYS_FLAG = Buffer.from('"topicSysFlag":"');
 export class PullMessageProcessor {
   readonly #context: BrokerContext;
   readonly #checks: PullChecks;
+  readonly #filters: PullFilters;
   readonly #hold: PullRequestHold;
   #result = new GetResult();
   /** Results of pulls that had to wait for the disk, to be used again. */
   readonly #spareResults: GetResult[] = [];
-  /** Filters of subscription texts that came with pulls, so that a text is parsed once. */
-  readonly #filters = new Map<string, TagFilter>();
-  /** Characters of these texts. */
-  #filterChars = 0;
 
   constructor(context: BrokerContext, hold: PullRequestHold) {
     this.#context = context;
     this.#checks = new PullChecks(context);
+    this.#filters = new PullFilters(context);
     this.#hold = hold;
   }
 
@@ -71,8 +71,9 @@ export class PullMessageProcessor {
 
   #handle(request: Request): void {
     const { header } = request;
-    const { config, groups, topics } = this.#context;
+    const { config } = this.#context;
     const checks = this.#checks;
+    const filters = this.#filters;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
     const queueId = header.int('queueId');
@@ -83,24 +84,17 @@ export class PullMessageProcessor {
     const commitOffset = header.longOr('commitOffset', 0);
     const suspendMs = header.longOr('suspendTimeoutMillis', 0);
     const subVersion = header.longOr('subVersion', 0);
-    const refuse = (code: number, remark: string, forbiddenType?: number): void => {
-      request.respond(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
-    };
-
-    const refusal = checks.refusalOf(request.code, group, topic, queueId, request.channel.remoteAddress);
-    if (refusal !== undefined) return refuse(refusal.code, refusal.remark, refusal.forbiddenType);
-
-    let filter: TagFilter;
-    if ((sysFlag & SUBSCRIPTION) !== 0) {
-      const found = this.#sentFilter(topic, header.get('subscription'), header.get('expressionType'), refuse);
-      if (found === undefined) return;
-      filter = found;
-    } else {
-      const found = this.#groupFilter(group, topic, subVersion, checks.group.consumeBroadcastEnable, refuse);
-      if (found === undefined) return;
-      filter = found;
+    const ofGroup = (sysFlag & SUBSCRIPTION) === 0;
+    const refusal =
+      checks.refusalOf(request.code, group, topic, queueId, request.channel.remoteAddress) ??
+      (ofGroup
+        ? this.#refusalOfGroup(group, topic, subVersion)
+        : filters.refusalOfSent(topic, header.get('subscription'), header.get('expressionType')));
+    if (refusal !== undefined) {
+      const { code, remark, forbiddenType } = refusal;
+      request.respond(code, remark, { forbiddenType });
+      return;
     }
-    if (config.filterSupportRetry) filter = this.#context.filters.retryFilterOf(topic, filter);
 
     const maxBytes = Math.min(MAX_PULL_BYTES, Math.max(100, header.intOr('maxMsgBytes', MAX_PULL_BYTES)));
     const now = this.#context.clock.now();
@@ -113,15 +107,13 @@ export class PullMessageProcessor {
       offset,
       maxMessages,
       maxBytes,
-      filter,
-      ofGroup: (sysFlag & SUBSCRIPTION) === 0,
+      filter: filters.filter,
+      ofGroup,
       subVersion,
       commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
       deadline: canSuspend && !request.oneway ? now + waitMs : 0,
       topicSysFlag: checks.topic.topicSysFlag,
       groupSysFlag: checks.group.groupSysFlag,
-      topicsVersion: topics.version,
-      groupsVersion: groups.version,
       brokerId: checks.group.brokerId,
       slowBrokerId: checks.group.whichBrokerWhenConsumeSlowly,
       askedTopic: topic,
@@ -147,152 +139,25 @@ export class PullMessageProcessor {
     wants.broadcaster = info.channels.get(request.channel)?.clientId;
   }
 
-  #sentFilter(
-    topic: string,
-    expression: string | undefined,
-    expressionType: string | undefined,
-    refuse: (code: number, remark: string) => void,
-  ): TagFilter | undefined {
-    const isTag = isTagType(expressionType);
-    const text = expression ?? (isTag ? '*' : '');
-    if (isTag && (text === '*' || text === '')) return MATCH_ALL;
-    if (!isTag && text !== '' && !this.#context.config.enablePropertyFilter) {
-      refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
-      return undefined;
-    }
-    const key = isTag ? text : `${expressionType}\u0000${text}`;
-    let filter = this.#filters.get(key);
-    if (filter === undefined) {
-      try {
-        filter = isTag
-          ? tagFilterOf(buildSubscription(topic, text, expressionType))
-          : new ExpressionFilter(compileExpression(expressionType!, text));
-      } catch (error) {
-        // RocketMQ: hands out everything for an expression that cannot be read.
-        refuse(
-          ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-          `parse the consumer's subscription failed: ${(error as Error).message}`,
-        );
-        return undefined;
-      }
-      // A filter takes many times the memory of its text.
-      if (this.#filterChars + key.length > KEPT_FILTER_CHARS) {
-        this.#filters.clear();
-        this.#filterChars = 0;
-      }
-      this.#filters.set(key, filter);
-      this.#filterChars += key.length;
-    }
-    return filter;
-  }
-
-  #groupFilter(
-    group: string,
-    topic: string,
-    subVersion: number,
-    broadcastEnabled: boolean,
-    refuse: (code: number, remark: string, forbiddenType?: number) => void,
-  ): TagFilter | undefined {
-    const { consumers, groups } = this.#context;
-    const info = consumers.find(group);
-    if (info === undefined) {
-      refuse(
-        ResponseCode.SUBSCRIPTION_NOT_EXIST,
-        `the consumer's group info not exist, group: ${group} has sent no heartbeat here`,
-      );
-      return undefined;
-    }
-    if (!broadcastEnabled && info.isBroadcasting) {
-      refuse(
-        ResponseCode.NO_PERMISSION,
-        `the consumer group[${group}] can not consume by broadcast way`,
-        Forbidden.BROADCASTING,
-      );
-      return undefined;
-    }
-    if (groups.isForbidden(group, topic, FORBIDDEN_READ)) {
-      const refusal = forbiddenTopic(group, topic);
-      refuse(refusal.code, refusal.remark, refusal.forbiddenType);
-      return undefined;
-    }
-    const subscription = info.subscriptions.get(topic);
-    if (subscription === undefined) {
-      refuse(
-        ResponseCode.SUBSCRIPTION_NOT_EXIST,
-        `the consumer's subscription not exist, group: ${group}, topic: ${topic}`,
-      );
-      return undefined;
-    }
-    if (subscription.data.subVersion < subVersion) {
-      refuse(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest");
-      return undefined;
-    }
-    return isTagType(subscription.data.expressionType)
-      ? subscription.filter
-      : this.#expressionFilter(group, topic, subVersion, subscription.data.expressionType, refuse);
-  }
-
-  #expressionFilter(
-    group: string,
-    topic: string,
-    subVersion: number,
-    expressionType: string,
-    refuse: (code: number, remark: string) => void,
-  ): TagFilter | undefined {
-    const { config, filters } = this.#context;
-    const data = filters.find(topic, group);
-    if (data === undefined) {
-      refuse(
-        ResponseCode.FILTER_DATA_NOT_EXIST,
-        "The broker's consumer filter data is not exist!Your expression may be wrong!",
-      );
-      return undefined;
-    }
-    if (data.clientVersion < subVersion) {
-      refuse(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest");
-      return undefined;
-    }
-    if (!config.enablePropertyFilter) {
-      refuse(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${expressionType}`);
-      return undefined;
-    }
-    return data.filter ?? MATCH_ALL;
-  }
-
   /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too, and what its group subscribes to now counts. */
   resume(pull: Pull): void {
     const { wants } = pull;
-    const { config, filters, groups, topics } = this.#context;
-    const isAsBefore =
-      wants.topicsVersion === topics.version &&
-      wants.groupsVersion === groups.version &&
-      isReadable(config.brokerPermission);
-    const refusal = isAsBefore ? undefined : this.#refusalNow(pull);
+    const { group, askedTopic, queueId, subVersion } = wants;
+    const refusal =
+      this.#checks.refusalOf(pull.requestCode, group, askedTopic, queueId, pull.channel.remoteAddress) ??
+      (wants.ofGroup ? this.#refusalOfGroup(group, askedTopic, subVersion) : undefined);
     if (refusal !== undefined) {
-      pull.refuse(refusal);
+      const { code, remark, forbiddenType } = refusal;
+      pull.answer(code, remark, { forbiddenType });
       return;
     }
-    if (wants.ofGroup) {
-      const { group, askedTopic, subVersion } = wants;
-      const refuse = (code: number, remark: string): void => pull.answer(code, remark);
-      const found = this.#groupFilter(group, askedTopic, subVersion, true, refuse);
-      if (found === undefined) return;
-      wants.filter = config.filterSupportRetry ? filters.retryFilterOf(askedTopic, found) : found;
-    }
+    if (wants.ofGroup) wants.filter = this.#filters.filter;
     this.step(pull, false);
   }
 
-  #refusalNow({ wants, requestCode, channel }: Pull): PullRefusal | undefined {
-    const { group, askedTopic, queueId } = wants;
-    const refusal = this.#checks.refusalOf(requestCode, group, askedTopic, queueId, channel.remoteAddress);
-    if (
-      refusal !== undefined ||
-      !wants.ofGroup ||
-      !this.#context.groups.isForbidden(group, askedTopic, FORBIDDEN_READ)
-    ) {
-      return refusal;
-    }
-    return forbiddenTopic(group, askedTopic);
+  /** Of a pull that `#checks` let through. */
+  #refusalOfGroup(group: string, topic: string, subVersion: number): PullRefusal | undefined {
+    return this.#filters.refusalOfGroup(group, topic, subVersion, this.#checks.group.consumeBroadcastEnable);
   }
 
   /** Sets a result that sends the client elsewhere in the queue. */
@@ -316,9 +181,9 @@ export class PullMessageProcessor {
     const initial = broadcasts.initial(askedTopic, group, queueId, broadcaster, offset, fromProxy);
     if (initial !== InitialOffset.OF_QUEUE) return initial;
     if (pull.youngQueue !== undefined) return pull.youngQueue ? 0 : store.maxOffsetInQueue(askedTopic, queueId);
-    selectLater(store, askedTopic, queueId, 0, 1, 1).then(
-      (first) => {
-        pull.youngQueue = first.status === GetMessageStatus.FOUND && !first.suggestPullingFromSlave;
+    isYoungQueue(store, askedTopic, queueId).then(
+      (isYoung) => {
+        pull.youngQueue = isYoung;
         this.step(pull, true);
       },
       (error: Error) => pull.answer(ResponseCode.SYSTEM_ERROR, `the store cannot be read: ${error.message}`),
@@ -375,7 +240,7 @@ export class PullMessageProcessor {
       return;
     }
     offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
-    pull.answer(code, getStatusName(result.status), this.#fields(pull, result));
+    this.#answer(pull, code, result);
   }
 
   /** RocketMQ: updateBroadcastPulledOffset. What was asked for is what the client has come to. */
@@ -417,15 +282,7 @@ export class PullMessageProcessor {
   #found(pull: Pull, result: GetResult): void {
     const writer = new FrameWriter(pull.channel.slabs);
     writer.ensure(HEADER_ROOM + result.totalBytes);
-    writer.begin(ResponseCode.SUCCESS, pull.opaque);
-    // What `#fields` says, in its order.
-    writer.numberAfter(GROUP_SYS_FLAG, pull.wants.groupSysFlag);
-    writer.numberAfter(MAX_OFFSET, result.maxOffset);
-    writer.numberAfter(MIN_OFFSET, result.minOffset);
-    writer.numberAfter(NEXT_BEGIN_OFFSET, result.nextBeginOffset);
-    writer.numberAfter(SUGGESTED_BROKER, this.#suggestedBroker(pull.wants, result));
-    writer.numberAfter(TOPIC_SYS_FLAG, pull.wants.topicSysFlag);
-    writer.endHeader('FOUND');
+    this.#header(writer, ResponseCode.SUCCESS, pull, result);
     const at = writer.reserve(result.totalBytes);
     const copy = (error?: GantryError): void => {
       if (error !== undefined) {
@@ -443,7 +300,7 @@ export class PullMessageProcessor {
         this.#keepResult(result);
         if (result.count === 0) {
           // Damaged, all of them: the client goes on behind.
-          pull.answer(pullCode(result.status, 0), getStatusName(result.status), this.#fields(pull, result));
+          this.#answer(pull, pullCode(result.status, 0), result);
           return;
         }
         writer.length = at + result.totalBytes;
@@ -467,15 +324,24 @@ export class PullMessageProcessor {
     return result.suggestPullingFromSlave ? wants.slowBrokerId : wants.brokerId;
   }
 
-  #fields(pull: Pull, result: GetResult): Record<string, number> {
-    return {
-      groupSysFlag: pull.wants.groupSysFlag,
-      maxOffset: result.maxOffset,
-      minOffset: result.minOffset,
-      nextBeginOffset: result.nextBeginOffset,
-      suggestWhichBrokerId: this.#suggestedBroker(pull.wants, result),
-      topicSysFlag: pull.wants.topicSysFlag,
-    };
+  /** An answer without messages. */
+  #answer(pull: Pull, code: number, result: GetResult): void {
+    const writer = new FrameWriter();
+    this.#header(writer, code, pull, result);
+    writer.endFrame();
+    pull.send(writer.take().bytes);
+  }
+
+  /** The header of an answer that says where the queue stands. */
+  #header(writer: FrameWriter, code: number, { opaque, wants }: Pull, result: GetResult): void {
+    writer.begin(code, opaque);
+    writer.numberAfter(GROUP_SYS_FLAG, wants.groupSysFlag);
+    writer.numberAfter(MAX_OFFSET, result.maxOffset);
+    writer.numberAfter(MIN_OFFSET, result.minOffset);
+    writer.numberAfter(NEXT_BEGIN_OFFSET, result.nextBeginOffset);
+    writer.numberAfter(SUGGESTED_BROKER, this.#suggestedBroker(wants, result));
+    writer.numberAfter(TOPIC_SYS_FLAG, wants.topicSysFlag);
+    writer.endHeader(getStatusName(result.status));
   }
 }
 
@@ -484,9 +350,6 @@ interface PullWants extends GetRequest {
   group: string;
   /** The topic that the request names: permissions and offsets go by it. */
   askedTopic: string;
-  /** Versions of the tables that it was checked against. */
-  topicsVersion: number;
-  groupsVersion: number;
   /** It goes by the group's subscription rather than by one of its own. */
   ofGroup: boolean;
   /** The subscription's version that its client knows. */
@@ -555,15 +418,11 @@ class Pull implements HeldPull, ColdPull {
     this.#processor.resume(this);
   }
 
-  refuse({ code, remark, forbiddenType }: PullRefusal): void {
-    this.answer(code, remark, forbiddenType === undefined ? {} : { forbiddenType });
-  }
-
   forget(): void {
     this.channel.drop(1);
   }
 
-  answer(code: number, remark: string, fields: Record<string, number> = {}): void {
+  answer(code: number, remark: string, fields: ExtFields = {}): void {
     const writer = new FrameWriter();
     writer.response(code, this.opaque, remark, fields);
     this.send(writer.take().bytes);
@@ -574,11 +433,6 @@ class Pull implements HeldPull, ColdPull {
     if (this.#oneway) this.channel.drop(1);
     else this.channel.send(frame, 1, slab);
   }
-}
-
-function forbiddenTopic(group: string, topic: string): PullRefusal {
-  const remark = `the consumer group[${group}] is forbidden for topic[${topic}]`;
-  return { code: ResponseCode.NO_PERMISSION, remark, forbiddenType: Forbidden.SUBSCRIPTION };
 }
 
 /** RocketMQ: composeResponseHeader. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
@@ -44,12 +43,10 @@ async function open(
 }
 
 async function put(broker: BrokerFixture, count: number, tag?: string): Promise<void> {
-  const { store } = broker.context;
-  const before = store.maxOffsetInQueue('T', 0);
   const properties = tag === undefined ? new Map<string, string>() : new Map([['TAGS', tag]]);
   const bodies = Array.from({ length: count }, (_, i) => Buffer.from(`m${i}`));
   await Promise.all(bodies.map((body) => broker.put(messageWith({ body, properties }))));
-  while (store.maxOffsetInQueue('T', 0) < before + count) await turn();
+  await broker.dispatched();
 }
 
 function heartbeat(
@@ -209,6 +206,16 @@ test('a pull that waits is refused when what it needs was taken away meanwhile, 
     assert.deepEqual(outcome(await waiting), [16, type], what);
     setup.hold.stop();
   }
+});
+
+test('a pull that waits is refused when the clients of its group have begun to broadcast and may not', async () => {
+  const setup = await open(0);
+  setGroup(setup.broker, { consumeBroadcastEnable: false });
+  const waiting = pull(setup, { sysFlag: SUSPEND });
+  await heartbeat(setup.broker, setup.channel, 'c1', 'BROADCASTING');
+  await put(setup.broker, 1);
+  assert.deepEqual(outcome(await waiting), [16, '4']);
+  setup.hold.stop();
 });
 
 test('a pull that waits goes on when tables change that do not concern it', async () => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError } from '../../common/index.ts';
 import { decodeMessages } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
@@ -15,12 +14,10 @@ async function open(): Promise<BrokerFixture> {
 }
 
 async function put(broker: BrokerFixture, ...messages: Array<Record<string, string>>): Promise<string[]> {
-  const { store } = broker.context;
-  const before = store.maxOffsetInQueue('T', 0);
   const results = await Promise.all(
     messages.map((properties) => broker.put(messageWith({ properties: new Map(Object.entries(properties)) }))),
   );
-  while (store.maxOffsetInQueue('T', 0) < before + messages.length) await turn();
+  await broker.dispatched();
   return results.map((result) => String(result.wroteOffset));
 }
 

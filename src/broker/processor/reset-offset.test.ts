@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, SeededRandom } from '../../common/index.ts';
 import { type ExtFields, parseJson, type RemotingResponse, RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -48,7 +47,7 @@ async function fill(broker: BrokerFixture): Promise<void> {
     await broker.put(messageWith({}));
     broker.clock.advance(1000);
   }
-  while (broker.context.store.maxOffsetInQueue('T', 0) < 10) await turn();
+  await broker.dispatched();
 }
 
 async function join(broker: BrokerFixture, ...clients: Client[]): Promise<void> {
@@ -128,7 +127,7 @@ test('a reset to a time goes to the first message that is not older, whatever th
     times.push(broker.clock.now());
     await broker.put(messageWith({}));
   }
-  while (broker.context.store.maxOffsetInQueue('T', 0) < times.length) await turn();
+  await broker.dispatched();
   broker.context.groups.findOrCreate('G');
   const [first, last] = [times[0]!, times.at(-1)!];
   for (let i = 0; i < 1000; i++) {

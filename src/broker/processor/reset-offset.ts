@@ -46,7 +46,6 @@ function isDryRun(request: Request): boolean {
 /** What a reset asks for. */
 interface ResetWish {
   readonly topic: string;
-  readonly group: string;
   /** All queues if below 0. */
   readonly queueId: number;
   /** Ms since 1970; below 0: the end. */
@@ -104,7 +103,6 @@ function resetHere(context: BrokerContext, request: Request): void {
   }
   const wish: ResetWish = {
     topic,
-    group,
     queueId: header.intOr('queueId', -1),
     timestamp: header.longOr('timestamp', -1),
     offset: header.longOr('offset', -1),

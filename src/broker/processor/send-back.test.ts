@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { type StoredMessage, UniqueIds } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import { type Answer, BrokerFixture, FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
@@ -56,7 +55,7 @@ class World {
   }
 
   async only(topic: string, queueId = 0): Promise<StoredMessage> {
-    for (let turn = 0; turn < 8; turn++) await setImmediate();
+    await this.broker.dispatched();
     const { store } = this.broker.context;
     assert.equal(store.maxOffsetInQueue(topic, queueId), 1, `${topic} ${queueId} holds one message`);
     return (await messagesOf(store, await selectLater(store, topic, queueId, 0, 1, 1)))[0]!;

@@ -84,13 +84,7 @@ function topicsAskedFor(context: BrokerContext, request: Request, group: string)
   if (list.length > 0) return list;
   const one = request.header.get('topic') ?? '';
   const topics = one.trim() === '' ? context.offsets.topicsOf(group) : [one];
-  return topics.filter((topic) => isSubscribed(context, group, topic));
-}
-
-/** False for a topic that a live group no longer subscribes to. */
-function isSubscribed(context: BrokerContext, group: string, topic: string): boolean {
-  const live = context.consumers.find(group);
-  return live === undefined || live.subscriptions.size === 0 || live.subscriptions.has(topic);
+  return topics.filter((topic) => !context.consumers.hasLeft(group, topic));
 }
 
 function getConsumeStats(context: BrokerContext, request: Request): void {
@@ -122,7 +116,7 @@ function getBrokerConsumeStats(context: BrokerContext, request: Request): void {
       const ofGroup: object[] = [];
       for (const name of context.offsets.topicsOf(group)) {
         const topic = context.topics.select(name);
-        if (topic === undefined || (orderOnly && !topic.order) || !isSubscribed(context, group, name)) continue;
+        if (topic === undefined || (orderOnly && !topic.order) || context.consumers.hasLeft(group, name)) continue;
         const offsetTable = new Map<MessageQueue, OffsetWrapper>();
         for (let queueId = 0; queueId < topic.writeQueueNums; queueId++) {
           const stand = await standOf(context, group, name, queueId);

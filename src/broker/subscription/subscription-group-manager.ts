@@ -35,8 +35,6 @@ export const FORBIDDEN_READ = 2;
 
 export class SubscriptionGroupManager extends ConfigManager {
   readonly dataVersion: DataVersion;
-  /** Grows with every change of any group. */
-  version = 0;
   /** With enableLmq every group of a light queue's name is there, with defaults. RocketMQ: LmqSubscriptionGroupManager. */
   lightQueues = false;
   readonly #config: BrokerConfig;
@@ -185,7 +183,6 @@ export class SubscriptionGroupManager extends ConfigManager {
     }
     for (const [group, topics] of forbidden) this.#forbidden.set(group, topics);
     if (version !== undefined) this.dataVersion.assign(version);
-    this.version++;
   }
 
   #put(group: SubscriptionGroupConfig): void {
@@ -194,7 +191,6 @@ export class SubscriptionGroupManager extends ConfigManager {
   }
 
   #moveOn(): void {
-    this.version++;
     this.dataVersion.next(this.environment.clock.now());
     this.markChanged();
   }
