@@ -6,12 +6,20 @@
 // was before), or 604 with "already delivered" or "unknown".
 
 import { viewOf } from '../../common/index.ts';
-import { PropertyName, RecordView, readRecord, type StoredMessage, toMessage, Verify } from '../../message/index.ts';
+import {
+  decodeRecallHandle,
+  PropertyName,
+  type RecallHandle,
+  RecordView,
+  readRecord,
+  type StoredMessage,
+  toMessage,
+  Verify,
+} from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type InternalMessage, putInternal } from '../internal-put.ts';
-import { decodeRecallHandle, type RecallHandle } from '../timer/recall-handle.ts';
 import { toTimerTopic } from '../timer/timer-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';

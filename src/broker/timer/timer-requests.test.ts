@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { viewOf } from '../../common/index.ts';
-import { UniqueIds } from '../../message/index.ts';
+import { decodeRecallHandle, encodeRecallHandle, UniqueIds } from '../../message/index.ts';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
-import { decodeRecallHandle, encodeRecallHandle } from './recall-handle.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
 
 const TABLE = { autoCreateTopicEnable: true };
