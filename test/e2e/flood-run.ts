@@ -5,7 +5,8 @@
 //   node dist/test/e2e/flood-run.js [--port 25120] [--seconds 5] [--rounds 2] [--members 1024] [--store DIRECTORY]
 //
 // `--members` is how many messages make up the 1 MiB: 1,024 of 1 KiB by default; 47,662 is the most (all empty). `--store` is where the
-// store's folder is made, the system's folder for such things by default. `node --cpu-prof` profiles the broker, too.
+// store's folder is made, the system's folder for such things by default. `node --cpu-prof` profiles the broker, too. It ends with 1 if its
+// broker does not start, or ends.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,6 +16,7 @@ import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
+import { Program } from '../crash/program.ts';
 import { jsonRequest, ONEWAY, WirePeer } from './wire-peer.ts';
 
 const { values } = parseArgs({
@@ -32,6 +34,7 @@ const port = Number(values.port);
 const seconds = Number(values.seconds);
 const address = `127.0.0.1:${port}`;
 const OTHERS = 8;
+const START_LIMIT_MS = 60_000;
 const MIB = 1024 * 1024;
 
 const fields = (topic: string, batch: boolean): Record<string, string> => ({
@@ -99,16 +102,16 @@ async function flood(kind: string): Promise<void> {
 }
 
 /** Most memory that the broker has held so far; where the system does not tell, nothing. */
-function memory(broker: ChildProcess): string {
+function memory(pid: number): string {
   try {
-    const kib = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${broker.pid}/status`, 'latin1'));
+    const kib = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
     return `; broker's most ${Math.round(Number(kib![1]) / 1024)} MiB`;
   } catch {
     return '';
   }
 }
 
-async function measure(name: string, kind: string | undefined, broker: ChildProcess): Promise<void> {
+async function measure(name: string, kind: string | undefined, pid: number): Promise<void> {
   let flooder: ChildProcess | undefined;
   let flooded = '0';
   if (kind !== undefined) {
@@ -132,36 +135,50 @@ async function measure(name: string, kind: string | undefined, broker: ChildProc
   const at = (fraction: number): string => waits[Math.floor((waits.length - 1) * fraction)]!.toFixed(2);
   const rate = (Number(flooded) / seconds).toFixed(0);
   console.log(
-    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s${memory(broker)}`,
+    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s${memory(pid)}`,
   );
 }
 
 async function main(): Promise<void> {
-  const store = mkdtempSync(join(values.store, 'gantry-flood-'));
+  const dir = mkdtempSync(join(values.store, 'gantry-flood-'));
   const gantry = join(dirname(dirname(import.meta.dirname)), 'src', 'bin', 'gantry.js');
-  const args = [gantry, 'start', '--store', store, '--host', '127.0.0.1', '--port', `${port}`, '--log-level', 'error'];
-  const broker = spawn(process.execPath, [...process.execArgv, ...args, '--namesrv-port', `${port + 1}`], {
-    stdio: ['ignore', 'ignore', 'inherit'],
+  const place = ['--store', join(dir, 'store'), '--host', '127.0.0.1', '--port', `${port}`];
+  const args = [
+    ...process.execArgv,
+    gantry,
+    'start',
+    ...place,
+    '--namesrv-port',
+    `${port + 1}`,
+    '--log-level',
+    'error',
+  ];
+  const broker = new Program('the broker', process.execPath, args, join(dir, 'log'));
+  const died = broker.exited.then(({ code, signal }) => {
+    throw new Error(`the broker ended with ${code ?? signal}:\n${broker.tail()}`);
   });
-  const ended = once(broker, 'exit');
+  died.catch(() => {});
   try {
-    for (;;) {
-      const peer = await WirePeer.open(address).catch(() => undefined);
-      if (peer !== undefined) {
-        await peer.close();
-        break;
-      }
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    await measure('warm-up', 'oneway', broker);
-    for (let round = 1; round <= Number(values.rounds); round++) {
-      await measure(`alone ${round}`, undefined, broker);
-      for (const kind of values.kinds.split(',')) await measure(`${NAMES[kind] ?? kind} ${round}`, kind, broker);
-    }
+    // Not until somebody answers: that may be another broker on the same port.
+    await Promise.race([broker.prints(' is ready after ', START_LIMIT_MS), died]);
+    await Promise.race([rounds(broker.pid), died]);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
   } finally {
-    broker.kill('SIGTERM');
-    await ended;
-    rmSync(store, { recursive: true, force: true });
+    broker.signal('SIGTERM');
+    await broker.exited;
+    rmSync(dir, { recursive: true, force: true });
+  }
+  // Those that wait for an answer of a broker that is gone would keep this process.
+  process.exit();
+}
+
+async function rounds(pid: number): Promise<void> {
+  await measure('warm-up', 'oneway', pid);
+  for (let round = 1; round <= Number(values.rounds); round++) {
+    await measure(`alone ${round}`, undefined, pid);
+    for (const kind of values.kinds.split(',')) await measure(`${NAMES[kind] ?? kind} ${round}`, kind, pid);
   }
 }
 
