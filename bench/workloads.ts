@@ -1,10 +1,10 @@
 // What is measured, and in which unit. A workload runs against one broker and answers its figures; the order of a run is: every
 // workload, every round, one broker after the other.
 
-import { maxOffset } from '../test/interop/probe.ts';
+import { maxOffset, storedMessages } from '../test/interop/probe.ts';
 import { type DrivenFigures, drive, driveTransactions } from './drive.ts';
 import type { PullOptions } from './pull-load.ts';
-import { createTopic, storedMessages, untilDispatched } from './requests.ts';
+import { createTopic, untilDispatched } from './requests.ts';
 import type { LoadFigures, SendOptions } from './send-load.ts';
 
 /** A broker that is measured. */

@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util';
 import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
 import { Program } from '../crash/program.ts';
-import { jsonRequest, ONEWAY, WirePeer } from './wire-peer.ts';
+import { jsonRequest, ONEWAY, sendFields, WirePeer } from './wire-peer.ts';
 
 const { values } = parseArgs({
   options: {
@@ -37,11 +37,6 @@ const OTHERS = 8;
 const START_LIMIT_MS = 60_000;
 const MIB = 1024 * 1024;
 
-const fields = (topic: string, batch: boolean): Record<string, string> => ({
-  ...{ a: 'P', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' },
-  ...{ i: '', j: '0', k: 'false', m: String(batch) },
-});
-
 /** One message after the other on one connection; each one's milliseconds go to `waits`. */
 async function behave(index: number, more: () => boolean, waits: number[]): Promise<void> {
   const peer = await WirePeer.open(address);
@@ -55,7 +50,7 @@ async function behave(index: number, more: () => boolean, waits: number[]): Prom
     const began = performance.now();
     await new Promise<void>((resolve) => {
       answered = resolve;
-      peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(`Other-${index}`, false), body));
+      peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, sendFields(`Other-${index}`), body));
     });
     waits.push(performance.now() - began);
     // Some hundred messages a second each: what is measured is waiting, not the machine's limit.
@@ -70,12 +65,15 @@ const NAMES: Record<string, string> = { oneway: 'one-way flood', batches: 'batch
 /** What the flooding peer writes again and again, and how many messages that is. */
 function floodPiece(kind: string): { piece: Buffer; messages: number } {
   if (kind === 'oneway') {
-    const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, fields('Flood', false), Buffer.alloc(128), ONEWAY);
+    const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, sendFields('Flood'), Buffer.alloc(128), ONEWAY);
     return { piece: Buffer.concat(Array.from({ length: 200 }, () => oneway)), messages: 200 };
   }
   const body = Buffer.alloc(Math.max(0, Math.floor(MIB / members) - 22));
   const batch = encodeBatch(Array.from({ length: members }, () => ({ flag: 0, body, properties: Buffer.alloc(0) })));
-  return { piece: jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, fields('Flood', true), batch), messages: members };
+  return {
+    piece: jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, sendFields('Flood', { m: 'true' }), batch),
+    messages: members,
+  };
 }
 
 /** Writes as fast as the broker takes it until the parent ends our input; then says how many messages that were. */

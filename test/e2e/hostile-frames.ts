@@ -17,7 +17,7 @@ import {
   UNANSWERED,
   VALUES,
 } from './hostile-values.ts';
-import { binaryRequest, type Fields, frameOf, jsonRequest, ONEWAY, RESPONSE } from './wire-peer.ts';
+import { binaryRequest, type Fields, frameOf, jsonRequest, ONEWAY, RESPONSE, sendFields } from './wire-peer.ts';
 
 /** What the server owes a frame. */
 export type Due =
@@ -256,18 +256,8 @@ export class HostileFrames {
     if (this.#random.int(200) === 0) {
       body = Buffer.concat(Array.from({ length: 2_000 }, () => this.#batch));
     }
-    const ext = {
-      ...{
-        a: 'P',
-        b: this.#pick(['HostileTopic', 'Hostile-2']),
-        c: 'TBW102',
-        d: '4',
-        e: '0',
-        f: '0',
-        g: '1700000000000',
-      },
-      ...{ h: '0', i: '', j: '0', k: 'false', m: this.#pick(['true', 'true', 'TRUE', 'false']) },
-    };
+    const topic = this.#pick(['HostileTopic', 'Hostile-2']);
+    const ext = sendFields(topic, { m: this.#pick(['true', 'true', 'TRUE', 'false']) });
     return this.#encoded(RequestCode.SEND_BATCH_MESSAGE, opaque, ext, body, 'cut batch');
   }
 

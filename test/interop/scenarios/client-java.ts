@@ -17,8 +17,8 @@ import {
 } from '../../../src/client/index.ts';
 import { RequestCode } from '../../../src/remoting/index.ts';
 import { Child } from '../child.ts';
-import { received } from '../clients.ts';
 import { call } from '../probe.ts';
+import { received } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
 
