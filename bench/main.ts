@@ -17,7 +17,7 @@ import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
 import { startTimed } from './requests.ts';
 import { measureQueues, measureRestart } from './restart.ts';
-import { type Effort, type Figures, type Workload, workloads } from './workloads.ts';
+import { type Effort, type Figures, REFUSED, type Workload, workloads } from './workloads.ts';
 
 const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --quick            2 s a run and one round, 100 topics: to see that it works
@@ -183,7 +183,7 @@ async function measureStarts(all: readonly System[], base: string): Promise<Work
 
 function headline(figures: Figures): string {
   return Object.entries(figures)
-    .slice(0, 4)
+    .filter(([name, value], i) => i < 4 || (name === REFUSED && value > 0))
     .map(([name, value]) => `${name} ${value >= 100 ? Math.round(value) : value.toPrecision(3)}`)
     .join(', ');
 }

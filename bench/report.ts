@@ -78,6 +78,7 @@ function cell(value: Spread | undefined): string {
 }
 
 function short(value: number): string {
+  if (value === 0) return '0';
   if (value >= 10_000) return Math.round(value).toLocaleString('en-US');
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }

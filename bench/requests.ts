@@ -2,7 +2,7 @@
 // accepted; topics; how much a topic holds, and when.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { call, maxOffset } from '../test/interop/probe.ts';
+import { call, storedMessages } from '../test/interop/probe.ts';
 import type { RunningBroker, System } from '../test/interop/system.ts';
 import { Code } from './wire.ts';
 
@@ -76,13 +76,6 @@ export async function createTopic(addr: string, topic: string, queues: number): 
     30_000,
   );
   if (answer.code !== 0) throw new Error(`topic ${topic} was not created: code ${answer.code} ${answer.remark ?? ''}`);
-}
-
-/** Messages behind the maximum offsets of a topic's queues. */
-export async function storedMessages(addr: string, topic: string, queues: number): Promise<number> {
-  let total = 0;
-  for (let queueId = 0; queueId < queues; queueId++) total += await maxOffset(addr, topic, queueId);
-  return total;
 }
 
 /** Waits until a topic holds `expected` messages; the ms that took. @throws if it holds more, or less for a minute. */

@@ -3,11 +3,12 @@
 
 import { type Clock, errorText, type Logger } from '../common/index.ts';
 import type { MessageModel } from './heartbeat.ts';
-import { type MessageTrace, TraceResult } from './message-trace.ts';
+import { type ConsumeCounts, ListenerCalls } from './listener-calls.ts';
+import type { MessageTrace } from './message-trace.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import type { ProcessQueue } from './process-queue.ts';
-import { type MessageQueue, queueText } from './queues.ts';
+import type { MessageQueue } from './queues.ts';
 
 /** What a listener says about the messages it was given. */
 export type ConsumeStatus = 'CONSUME_SUCCESS' | 'RECONSUME_LATER';
@@ -56,21 +57,27 @@ interface Task {
 /** Runs the listener of one consumer. */
 export class ConsumeService {
   readonly #options: ConsumeServiceOptions;
+  readonly #calls: ListenerCalls<ConsumeContext, ConsumeStatus>;
   #waiting: Task[] = [];
   /** Tasks of `#waiting` before this one are taken. */
   #next = 0;
   #running = 0;
   #stopped = false;
   #idle: Array<() => void> = [];
-  readonly #stats = new Map<string, { ok: number; failed: number }>();
 
   constructor(options: ConsumeServiceOptions) {
     this.#options = options;
+    this.#calls = new ListenerCalls({
+      ...options,
+      success: 'CONSUME_SUCCESS',
+      failure: 'RECONSUME_LATER',
+      timeoutMs: options.consumeTimeoutMs,
+    });
   }
 
   /** Messages consumed with success and failed, by topic. */
-  get stats(): ReadonlyMap<string, { ok: number; failed: number }> {
-    return this.#stats;
+  get counts(): ReadonlyMap<string, ConsumeCounts> {
+    return this.#calls.counts;
   }
 
   /** Takes messages of a queue in hand; they must be in it already. */
@@ -140,31 +147,13 @@ export class ConsumeService {
   }
 
   async #run({ taken, messages }: Task): Promise<void> {
-    const { listener, group, logger, clock } = this.#options;
     const context = newContext(taken.queue);
-    const now = clock.now();
+    const now = this.#options.clock.now();
     for (const message of messages) taken.started(message, now);
-    const traced = this.#options.trace?.before(messages);
-    let status: ConsumeStatus | undefined;
-    let failed = false;
-    try {
-      status = await listener(messages, context);
-      if (status !== 'CONSUME_SUCCESS' && status !== 'RECONSUME_LATER') {
-        logger.warn(`${group}: the listener answered ${String(status)}, which counts as RECONSUME_LATER`);
-      }
-    } catch (error) {
-      failed = true;
-      logger.warn(
-        `${group}: the listener failed on ${messages[0]!.msgId} of ${queueText(taken.queue)}: ${errorText(error)}`,
-      );
-    }
-    if (traced !== undefined) {
-      const late = clock.now() - now >= this.#options.consumeTimeoutMs;
-      this.#options.trace!.after(traced, traceResult(status, status === 'CONSUME_SUCCESS', failed, late));
-    }
+    const ok = await this.#calls.call(messages, context);
     // The queue went to another member meanwhile, which starts from the saved offset: the result here counts no more.
     if (taken.dropped) return;
-    await this.#finish(taken, messages, status === 'CONSUME_SUCCESS' ? context.ackIndex : -1, context);
+    await this.#finish(taken, messages, ok ? context.ackIndex : -1, context);
   }
 
   async #finish(
@@ -175,7 +164,7 @@ export class ConsumeService {
   ): Promise<void> {
     const done = messages.slice(0, Math.min(Math.max(ackIndex, -1), messages.length - 1) + 1);
     const failed = messages.slice(done.length);
-    this.#count(taken.queue.topic, done.length, failed.length);
+    this.#calls.count(taken.queue.topic, done.length, failed.length);
     const again = failed.length === 0 ? [] : await this.#handleFailed(taken, failed, context);
     const finished = again.length === 0 ? messages : messages.filter((message) => !again.includes(message));
     this.#commit(taken, taken.remove(finished));
@@ -216,23 +205,6 @@ export class ConsumeService {
   #commit(taken: ProcessQueue, offset: number): void {
     if (offset >= 0 && !taken.dropped) this.#options.offsets.update(taken.queue, offset, true);
   }
-
-  #count(topic: string, ok: number, failed: number): void {
-    const stats = this.#stats.get(topic);
-    if (stats === undefined) this.#stats.set(topic, { ok, failed });
-    else {
-      stats.ok += ok;
-      stats.failed += failed;
-    }
-  }
-}
-
-/** RocketMQ: how the consume hooks sort the end of a listener call. */
-export function traceResult(status: string | undefined, ok: boolean, failed: boolean, late: boolean): number {
-  if (failed) return TraceResult.EXCEPTION;
-  if (status === undefined) return TraceResult.RETURNNULL;
-  if (late) return TraceResult.TIME_OUT;
-  return ok ? TraceResult.SUCCESS : TraceResult.FAILED;
 }
 
 function newContext(queue: MessageQueue): ConsumeContext {

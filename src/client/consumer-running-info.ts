@@ -2,6 +2,7 @@
 
 import type { Clock } from '../common/index.ts';
 import type { ClientInstance } from './client-instance.ts';
+import type { ConsumeCounts } from './listener-calls.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { queueMap } from './queue-json.ts';
 import type { MessageQueue } from './queues.ts';
@@ -18,7 +19,7 @@ export interface RunningInfoInput {
   queues: readonly ProcessQueue[];
   committed: (queue: MessageQueue) => number;
   /** Messages consumed and failed, by topic. */
-  consumed: ReadonlyMap<string, { ok: number; failed: number }>;
+  consumed: ReadonlyMap<string, ConsumeCounts>;
 }
 
 /** The name of the version that requests carry. */

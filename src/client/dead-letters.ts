@@ -3,13 +3,14 @@
 // RocketMQ has no such command; its dashboard hands dead letters to one consumer.
 
 import { GantryError } from '../common/index.ts';
-import { PropertyName, SysFlag } from '../message/index.ts';
+import { PropertyName } from '../message/index.ts';
 import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
-import { propertyText } from './message-encoder.ts';
+import type { EncodedMessage } from './message-encoder.ts';
 import type { ReceivedMessage, SendResult } from './message-types.ts';
 import { PullConsumer } from './pull-consumer.ts';
-import { retryTopic } from './send-back.ts';
+import { type MessageQueue, queueKey } from './queues.ts';
+import { copyOf, INNER_PRODUCER_GROUP, retryTopic } from './send-back.ts';
 import { SendKernel } from './send-kernel.ts';
 import { checkGroup, checkTopic } from './validators.ts';
 
@@ -38,7 +39,6 @@ const OF_ITS_WAY = [
   PropertyName.MIN_OFFSET,
   PropertyName.MAX_OFFSET,
 ];
-const KEPT_FLAGS = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK;
 const POLL_MS = 3000;
 
 /** The dead-letter topic of a group. */
@@ -61,7 +61,7 @@ export async function replayDeadLetters(options: ReplayOptions): Promise<number>
   const target = options.topic ?? retryTopic(group);
   checkTopic(target);
   const client = new ClientInstance(options);
-  const kernel = new SendKernel(client, { group: 'CLIENT_INNER_PRODUCER' });
+  const kernel = new SendKernel(client, { group: INNER_PRODUCER_GROUP });
   const reader = `gantry-replay-${group}`;
   const consumer = new PullConsumer({
     ...options,
@@ -74,14 +74,13 @@ export async function replayDeadLetters(options: ReplayOptions): Promise<number>
   try {
     const queues = await consumer.fetchMessageQueues(deadLetterTopic(group));
     const ends = new Map<string, number>();
-    const left = new Map<string, number>();
+    let there = 0;
     for (const queue of queues) {
       const end = await consumer.maxOffset(queue);
       const from = Math.max((await consumer.committed(queue)) ?? 0, await consumer.minOffset(queue));
-      ends.set(`${queue.brokerName}@${queue.queueId}`, end);
-      left.set(`${queue.brokerName}@${queue.queueId}`, end - from);
+      ends.set(queueKey(queue), end);
+      there += Math.max(0, end - from);
     }
-    const there = [...left.values()].reduce((sum, count) => sum + Math.max(0, count), 0);
     const wanted = Math.min(options.count ?? there, there);
     let sent = 0;
     if (wanted > 0) await consumer.assign(queues);
@@ -89,50 +88,37 @@ export async function replayDeadLetters(options: ReplayOptions): Promise<number>
       const [message] = await consumer.poll(POLL_MS, 1);
       if (message === undefined) break;
       // Dead letters that came since are for the next time.
-      if (message.queueOffset >= ends.get(`${message.queue.brokerName}@${message.queue.queueId}`)!) continue;
+      if (message.queueOffset >= ends.get(queueKey(message.queue))!) continue;
       const result = await kernel.send(again(message, target));
       sent++;
       options.onSent?.(message, result);
       if (sent % 100 === 0) await consumer.commit();
     }
     await consumer.commit();
-    await checkNoneCameBack(consumer, queues, ends, sent, target === retryTopic(group));
+    if (sent > 0 && target === retryTopic(group)) await checkNoneCameBack(consumer, queues, ends, sent);
     return sent;
   } finally {
     await consumer.close();
   }
 }
 
-function again(message: ReceivedMessage, topic: string): Parameters<SendKernel['send']>[0] {
+function again(message: ReceivedMessage, topic: string): EncodedMessage {
   const properties = new Map(message.properties);
   for (const name of OF_ITS_WAY) properties.delete(name);
   if (!topic.startsWith('%RETRY%')) properties.delete(PropertyName.RETRY_TOPIC);
-  return {
-    topic,
-    msgId: message.msgId,
-    body: message.storedBody,
-    sysFlag: message.sysFlag & KEPT_FLAGS,
-    flag: message.flag,
-    properties: propertyText(properties),
-    batch: false,
-    reply: false,
-    reconsumeTimes: 0,
-    maxReconsumeTimes: undefined,
-  };
+  return copyOf(message, topic, properties);
 }
 
 /** A broker makes a dead letter at once of what is sent to the retry topic of a group that holds locks. */
 async function checkNoneCameBack(
   consumer: PullConsumer,
-  queues: Awaited<ReturnType<PullConsumer['fetchMessageQueues']>>,
+  queues: readonly MessageQueue[],
   ends: ReadonlyMap<string, number>,
   sent: number,
-  isRetry: boolean,
 ): Promise<void> {
-  if (sent === 0 || !isRetry) return;
   let more = 0;
   for (const queue of queues) {
-    more += (await consumer.maxOffset(queue)) - ends.get(`${queue.brokerName}@${queue.queueId}`)!;
+    more += (await consumer.maxOffset(queue)) - ends.get(queueKey(queue))!;
   }
   if (more < sent) return;
   throw new GantryError(

@@ -64,7 +64,8 @@ function bodyBytes(message: Message, limits: EncodeLimits): Uint8Array {
   return body;
 }
 
-function keysText(keys: string | readonly string[]): string {
+/** Keys as they are in the property. */
+export function keysText(keys: string | readonly string[]): string {
   return typeof keys === 'string' ? keys : keys.join(' ');
 }
 

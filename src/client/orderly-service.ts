@@ -6,8 +6,8 @@
 //   a broker forgets a lock after 60 s; somebody else may have gone on then, and the queue is taken anew, from the saved offset
 
 import { type Clock, errorText, type Logger, type Timer } from '../common/index.ts';
-import { traceResult } from './consume-service.ts';
 import type { MessageModel } from './heartbeat.ts';
+import { type ConsumeCounts, ListenerCalls } from './listener-calls.ts';
 import type { MessageTrace } from './message-trace.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
@@ -67,6 +67,7 @@ export interface OrderlyServiceOptions {
 /** Runs the ordered listener of one consumer. */
 export class OrderlyService {
   readonly #options: OrderlyServiceOptions;
+  readonly #calls: ListenerCalls<OrderlyContext, OrderlyStatus>;
   readonly #clock: Clock;
   readonly #needsLock: boolean;
   /** Queues whose turn will come. */
@@ -75,17 +76,22 @@ export class OrderlyService {
   #stopped = false;
   #timers: Timer[] = [];
   readonly #idle: Array<() => void> = [];
-  readonly #stats = new Map<string, { ok: number; failed: number }>();
 
   constructor(options: OrderlyServiceOptions) {
     this.#options = options;
+    this.#calls = new ListenerCalls({
+      ...options,
+      success: 'SUCCESS',
+      failure: 'SUSPEND_CURRENT_QUEUE_A_MOMENT',
+      timeoutMs: Number.POSITIVE_INFINITY,
+    });
     this.#clock = options.clock;
     this.#needsLock = options.messageModel === 'CLUSTERING';
   }
 
   /** Messages consumed with success and failed, by topic. */
-  get stats(): ReadonlyMap<string, { ok: number; failed: number }> {
-    return this.#stats;
+  get counts(): ReadonlyMap<string, ConsumeCounts> {
+    return this.#calls.counts;
   }
 
   /** Begins to renew locks. */
@@ -247,29 +253,11 @@ export class OrderlyService {
 
   /** One listener call; answers the ms until the queue's next turn. */
   async #run(taken: ProcessQueue): Promise<number> {
-    const { listener, group, logger, batchSize } = this.#options;
     const context = newContext(taken.queue);
-    const messages = taken.first(batchSize);
+    const messages = taken.first(this.#options.batchSize);
     taken.lastConsumeAt = this.#clock.now();
-    const traced = this.#options.trace?.before(messages);
-    let status: OrderlyStatus | undefined;
-    let failed = false;
-    try {
-      status = await listener(messages, context);
-      if (status !== 'SUCCESS' && status !== 'SUSPEND_CURRENT_QUEUE_A_MOMENT') {
-        logger.warn(
-          `${group}: the listener answered ${String(status)}, which counts as SUSPEND_CURRENT_QUEUE_A_MOMENT`,
-        );
-      }
-    } catch (error) {
-      failed = true;
-      logger.warn(
-        `${group}: the listener failed on ${messages[0]!.msgId} of ${queueText(taken.queue)}: ${errorText(error)}`,
-      );
-    }
-    const ok = status === 'SUCCESS';
-    if (traced !== undefined) this.#options.trace!.after(traced, traceResult(status, ok, failed, false));
-    this.#count(taken.queue.topic, ok ? messages.length : 0, ok ? 0 : messages.length);
+    const ok = await this.#calls.call(messages, context);
+    this.#calls.count(taken.queue.topic, ok ? messages.length : 0, ok ? 0 : messages.length);
     const done = ok ? messages : await this.#sendBackExhausted(messages);
     if (done.length > 0) this.#commit(taken, taken.remove(done));
     return done.length === messages.length ? 0 : this.#suspendMs(context);
@@ -304,15 +292,6 @@ export class OrderlyService {
     const { suspendCurrentQueueTimeMillis: own } = context;
     const ms = Number.isFinite(own) && own !== -1 ? own : this.#options.suspendMs;
     return Math.min(Math.max(ms, MIN_SUSPEND_MS), MAX_SUSPEND_MS);
-  }
-
-  #count(topic: string, ok: number, failed: number): void {
-    const stats = this.#stats.get(topic);
-    if (stats === undefined) this.#stats.set(topic, { ok, failed });
-    else {
-      stats.ok += ok;
-      stats.failed += failed;
-    }
   }
 }
 

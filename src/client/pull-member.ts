@@ -14,6 +14,7 @@ import { consumerRunningInfo } from './consumer-running-info.ts';
 import type { GroupConsumer } from './group-consumer.ts';
 import type { ConsumeFromWhere, ConsumerData, MessageModel } from './heartbeat.ts';
 import { initialOffset } from './initial-offset.ts';
+import type { ConsumeCounts } from './listener-calls.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import type { ProcessQueue } from './process-queue.ts';
@@ -44,7 +45,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   #fixed: readonly MessageQueue[] | undefined;
   /** Next offset to hand out, of queues from which something was. */
   readonly #positions = new Map<string, { queue: MessageQueue; offset: number }>();
-  readonly #consumed = new Map<string, { ok: number; failed: number }>();
+  readonly #consumed = new Map<string, ConsumeCounts>();
   /** Wakes those who wait for messages. */
   readonly #arrival: Waiter;
   /** Queues that are not read for now. */

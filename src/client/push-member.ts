@@ -279,7 +279,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       subscriptions: this.#subscriptions.list(),
       queues: this.#rebalancer.queues(),
       committed: (queue) => this.#offsets.peek(queue) ?? -1,
-      consumed: (this.#consume ?? this.#orderly!).stats,
+      consumed: (this.#consume ?? this.#orderly!).counts,
     });
   }
 

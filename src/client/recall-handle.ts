@@ -1,7 +1,7 @@
-// The handle by which a timer message can be recalled before it is delivered, as the broker writes it: base64url of
-// "v1 TOPIC BROKER TIME ID", separated by blanks. RocketMQ: RecallMessageHandle.HandleV1.
+// What the handle of a timer message says to who sent it.
 
 import { GantryError } from '../common/index.ts';
+import { decodeRecallHandle, encodeRecallHandle } from '../message/index.ts';
 
 /** What a recall handle says. */
 export interface RecallHandle {
@@ -13,12 +13,18 @@ export interface RecallHandle {
   msgId: string;
 }
 
-/** Reads a recall handle (`SendResult.recallHandle`). @throws GantryError MESSAGE */
-export function parseRecallHandle(handle: string): RecallHandle {
-  const [version, topic, brokerName, time, msgId, more] = Buffer.from(handle, 'base64url').toString('utf8').split(' ');
-  const timestamp = Number(time);
-  if (version !== 'v1' || !topic || !brokerName || !msgId || more !== undefined || !Number.isSafeInteger(timestamp)) {
-    throw new GantryError('MESSAGE', `"${handle}" is no recall handle`);
+/** Reads a recall handle (`SendResult.recallHandle`). Stricter than a broker: nothing may stand behind the id. @throws GantryError MESSAGE */
+export function parseRecallHandle(text: string): RecallHandle {
+  const handle = decodeRecallHandle(text);
+  const timestamp = Number(handle?.timestamp);
+  const isWhole = handle !== undefined && unpadded(encodeRecallHandle(handle)) === unpadded(text);
+  if (!isWhole || !handle.topic || !handle.brokerName || !handle.messageId || !Number.isSafeInteger(timestamp)) {
+    throw new GantryError('MESSAGE', `"${text}" is no recall handle`);
   }
+  const { topic, brokerName, messageId: msgId } = handle;
   return { topic, brokerName, timestamp, msgId };
+}
+
+function unpadded(text: string): string {
+  return text.replace(/=+$/, '');
 }

@@ -141,6 +141,8 @@ test('a recall handle names topic, broker, time and message; the recall goes to 
     code === RequestCode.RECALL_MESSAGE ? { code: 0, ext: { msgId: 'ID' } } : undefined;
   const good = handle('v1 T a 1700000005001 ID');
   assert.deepEqual(parseRecallHandle(good), { topic: 'T', brokerName: 'a', timestamp: 1_700_000_005_001, msgId: 'ID' });
+  const spaces = parseRecallHandle(handle('v1 T broker a 1 1700000005001 ID'));
+  assert.equal(spaces.brokerName, 'broker a 1', "a broker's name may hold spaces");
   assert.equal(await producer.recall('T', good), 'ID');
   assert.deepEqual(cluster.broker.of(RequestCode.RECALL_MESSAGE)[0]!.ext, {
     producerGroup: 'PID',

@@ -7,14 +7,14 @@ import { PropertyName, SysFlag } from '../message/index.ts';
 import { RequestCode } from '../remoting/index.ts';
 import { expectSuccess } from './client-errors.ts';
 import type { ClientInstance } from './client-instance.ts';
-import { propertyText } from './message-encoder.ts';
+import { type EncodedMessage, propertyText } from './message-encoder.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import { queueText } from './queues.ts';
 import { SendKernel } from './send-kernel.ts';
 
 const TIMEOUT_MS = 5000;
 /** RocketMQ: MixAll.CLIENT_INNER_PRODUCER_GROUP. */
-const INNER_PRODUCER_GROUP = 'CLIENT_INNER_PRODUCER';
+export const INNER_PRODUCER_GROUP = 'CLIENT_INNER_PRODUCER';
 /** Only how the body is compressed still holds for a copy. */
 const KEPT_FLAGS = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK;
 const UNKNOWN_HOST_PREFIX = '0.0.0.0:';
@@ -89,18 +89,31 @@ export class SendBack {
     properties.set(PropertyName.RETRY_TOPIC, message.topic);
     properties.set(PropertyName.DELAY, String(3 + message.reconsumeTimes));
     await this.#kernel.send({
-      topic: retryTopic(this.#group),
-      msgId: message.msgId,
-      body: message.storedBody,
-      sysFlag: message.sysFlag & KEPT_FLAGS,
-      flag: message.flag,
-      properties: propertyText(properties),
-      batch: false,
-      reply: false,
+      ...copyOf(message, retryTopic(this.#group), properties),
       reconsumeTimes: message.reconsumeTimes + 1,
       maxReconsumeTimes: this.#maxReconsumeTimes,
     });
   }
+}
+
+/** A message as it was stored, ready for another topic. */
+export function copyOf(
+  message: ReceivedMessage,
+  topic: string,
+  properties: ReadonlyMap<string, string>,
+): EncodedMessage {
+  return {
+    topic,
+    msgId: message.msgId,
+    body: message.storedBody,
+    sysFlag: message.sysFlag & KEPT_FLAGS,
+    flag: message.flag,
+    properties: propertyText(properties),
+    batch: false,
+    reply: false,
+    reconsumeTimes: 0,
+    maxReconsumeTimes: undefined,
+  };
 }
 
 function dialable(host: string): string {

@@ -6,7 +6,7 @@
 import { errorText, GantryError } from '../common/index.ts';
 import { decodeOffsetMessageId, PropertyName, SysFlag } from '../message/index.ts';
 import { type Channel, type ExtFields, RequestCode } from '../remoting/index.ts';
-import { isDelayed } from './message-encoder.ts';
+import { isDelayed, keysText } from './message-encoder.ts';
 import type { Message, ReceivedMessage, SendResult } from './message-types.ts';
 import { Producer, type ProducerOptions, type SendOptions } from './producer.ts';
 import { queueText } from './queues.ts';
@@ -150,8 +150,7 @@ export class TransactionProducer extends Producer {
         bname: half.queue.brokerName,
       });
       await this.client.connections.sendOneway(address, RequestCode.END_TRANSACTION, header, null);
-      const keys =
-        typeof message.keys === 'string' || message.keys === undefined ? message.keys : message.keys.join(' ');
+      const keys = message.keys === undefined ? undefined : keysText(message.keys);
       const noted = { topic: message.topic, msgId: half.msgId, tags: message.tags, keys };
       this.trace?.ended(noted, address, transactionId, state, false);
     } catch (error) {

@@ -38,6 +38,7 @@ export {
   propertiesTextInJavaOrder,
 } from './properties.ts';
 export { PropertyName } from './property-names.ts';
+export { decodeRecallHandle, encodeRecallHandle, type RecallHandle, recallHandleOf } from './recall-handle.ts';
 export { RecordOutcome, RecordView, readRecord, Verify } from './record-reader.ts';
 export {
   copy,

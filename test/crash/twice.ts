@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { RequestCode } from '../../src/remoting/index.ts';
-import { type Fields, jsonRequest, WirePeer } from '../e2e/wire-peer.ts';
+import { jsonRequest, sendFields, WirePeer } from '../e2e/wire-peer.ts';
 
 const { values } = parseArgs({
   options: {
@@ -70,8 +70,7 @@ async function sendAll(broker: Broker, round: number, until: number): Promise<Ma
   const send = (): void => {
     const n = sent++;
     const properties = `UNIQ_KEY\u0001${`R${round}-${n}`.padStart(32, '0')}\u0002`;
-    const place = { a: 'P', b: 'Twice', c: 'TBW102', d: '4', e: String(n % 4), f: '0', g: '1', h: '0' };
-    const ext: Fields = { ...place, i: properties, j: '0', k: 'false', m: 'false' };
+    const ext = sendFields('Twice', { e: String(n % 4), i: properties });
     broker.peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, n, ext, Buffer.from(`message ${n}`)));
   };
   await new Promise<void>((resolve) => {

@@ -16,6 +16,7 @@ import {
   jsonRequest,
   ONEWAY,
   RESPONSE,
+  sendFields,
   until,
   WirePeer,
 } from './wire-peer.ts';
@@ -46,11 +47,7 @@ async function withBroker(run: (fixture: Fixture) => Promise<void>, options: Sta
   }
 }
 
-/** Fields of a send (SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE). */
-function send(changes: Fields = {}): Fields {
-  const place = { a: 'P', b: 'Orders', c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' };
-  return { ...place, i: '', j: '0', k: 'false', m: 'false', ...changes };
-}
+const send = (changes: Fields = {}): Fields => sendFields('Orders', changes);
 
 function pull(topic: string, offset: number, changes: Fields = {}): Fields {
   const place = {

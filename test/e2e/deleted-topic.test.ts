@@ -6,13 +6,13 @@ import { CollectingLogger } from '../../src/common/index.ts';
 import { readWhole } from '../../src/io/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
 import { FakeClock, startBroker, type TestBroker } from '../../src/testing/index.ts';
-import { until, WirePeer } from './wire-peer.ts';
+import { type Fields, sendFields, until, WirePeer } from './wire-peer.ts';
 
 interface Fixture {
   server: TestBroker;
   clock: FakeClock;
   logger: CollectingLogger;
-  ask: (code: number, ext: Record<string, string>, body?: string) => Promise<number>;
+  ask: (code: number, ext: Fields, body?: string) => Promise<number>;
 }
 
 /** Looks for the flush of the derived files each 100 ms, and flushes after 1 s. */
@@ -38,10 +38,7 @@ async function withBroker(run: (fixture: Fixture) => Promise<void>): Promise<voi
   }
 }
 
-function send(topic: string, queueId: number): Record<string, string> {
-  const place = { a: 'P', b: topic, c: 'TBW102', d: '4', e: String(queueId), f: '0', g: '1700000000000', h: '0' };
-  return { ...place, i: '', j: '0', k: 'false', m: 'false' };
-}
+const send = (topic: string, queueId: number): Fields => sendFields(topic, { e: String(queueId) });
 
 test('a deleted topic’s folders do not keep everything else from being made durable', async () => {
   let disk: TestBroker['disk'];

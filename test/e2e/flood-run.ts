@@ -5,7 +5,8 @@
 //   node dist/test/e2e/flood-run.js [--port 25120] [--seconds 5] [--rounds 2] [--members 1024] [--store DIRECTORY]
 //
 // `--members` is how many messages make up the 1 MiB: 1,024 of 1 KiB by default; 47,662 is the most (all empty). `--store` is where the
-// store's folder is made, the system's folder for such things by default. `node --cpu-prof` profiles the broker, too.
+// store's folder is made, the system's folder for such things by default. `node --cpu-prof` profiles the broker, too. It ends with 1 if its
+// broker does not start, or ends.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +16,8 @@ import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
-import { jsonRequest, ONEWAY, WirePeer } from './wire-peer.ts';
+import { Program } from '../crash/program.ts';
+import { jsonRequest, ONEWAY, sendFields, WirePeer } from './wire-peer.ts';
 
 const { values } = parseArgs({
   options: {
@@ -32,12 +34,8 @@ const port = Number(values.port);
 const seconds = Number(values.seconds);
 const address = `127.0.0.1:${port}`;
 const OTHERS = 8;
+const START_LIMIT_MS = 60_000;
 const MIB = 1024 * 1024;
-
-const fields = (topic: string, batch: boolean): Record<string, string> => ({
-  ...{ a: 'P', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' },
-  ...{ i: '', j: '0', k: 'false', m: String(batch) },
-});
 
 /** One message after the other on one connection; each one's milliseconds go to `waits`. */
 async function behave(index: number, more: () => boolean, waits: number[]): Promise<void> {
@@ -52,7 +50,7 @@ async function behave(index: number, more: () => boolean, waits: number[]): Prom
     const began = performance.now();
     await new Promise<void>((resolve) => {
       answered = resolve;
-      peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(`Other-${index}`, false), body));
+      peer.write(jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, sendFields(`Other-${index}`), body));
     });
     waits.push(performance.now() - began);
     // Some hundred messages a second each: what is measured is waiting, not the machine's limit.
@@ -67,12 +65,15 @@ const NAMES: Record<string, string> = { oneway: 'one-way flood', batches: 'batch
 /** What the flooding peer writes again and again, and how many messages that is. */
 function floodPiece(kind: string): { piece: Buffer; messages: number } {
   if (kind === 'oneway') {
-    const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, fields('Flood', false), Buffer.alloc(128), ONEWAY);
+    const oneway = jsonRequest(RequestCode.SEND_MESSAGE_V2, 1, sendFields('Flood'), Buffer.alloc(128), ONEWAY);
     return { piece: Buffer.concat(Array.from({ length: 200 }, () => oneway)), messages: 200 };
   }
   const body = Buffer.alloc(Math.max(0, Math.floor(MIB / members) - 22));
   const batch = encodeBatch(Array.from({ length: members }, () => ({ flag: 0, body, properties: Buffer.alloc(0) })));
-  return { piece: jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, fields('Flood', true), batch), messages: members };
+  return {
+    piece: jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 1, sendFields('Flood', { m: 'true' }), batch),
+    messages: members,
+  };
 }
 
 /** Writes as fast as the broker takes it until the parent ends our input; then says how many messages that were. */
@@ -99,16 +100,16 @@ async function flood(kind: string): Promise<void> {
 }
 
 /** Most memory that the broker has held so far; where the system does not tell, nothing. */
-function memory(broker: ChildProcess): string {
+function memory(pid: number): string {
   try {
-    const kib = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${broker.pid}/status`, 'latin1'));
+    const kib = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
     return `; broker's most ${Math.round(Number(kib![1]) / 1024)} MiB`;
   } catch {
     return '';
   }
 }
 
-async function measure(name: string, kind: string | undefined, broker: ChildProcess): Promise<void> {
+async function measure(name: string, kind: string | undefined, pid: number): Promise<void> {
   let flooder: ChildProcess | undefined;
   let flooded = '0';
   if (kind !== undefined) {
@@ -132,36 +133,50 @@ async function measure(name: string, kind: string | undefined, broker: ChildProc
   const at = (fraction: number): string => waits[Math.floor((waits.length - 1) * fraction)]!.toFixed(2);
   const rate = (Number(flooded) / seconds).toFixed(0);
   console.log(
-    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s${memory(broker)}`,
+    `${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${waits.length}; flood ${rate} messages/s${memory(pid)}`,
   );
 }
 
 async function main(): Promise<void> {
-  const store = mkdtempSync(join(values.store, 'gantry-flood-'));
+  const dir = mkdtempSync(join(values.store, 'gantry-flood-'));
   const gantry = join(dirname(dirname(import.meta.dirname)), 'src', 'bin', 'gantry.js');
-  const args = [gantry, 'start', '--store', store, '--host', '127.0.0.1', '--port', `${port}`, '--log-level', 'error'];
-  const broker = spawn(process.execPath, [...process.execArgv, ...args, '--namesrv-port', `${port + 1}`], {
-    stdio: ['ignore', 'ignore', 'inherit'],
+  const place = ['--store', join(dir, 'store'), '--host', '127.0.0.1', '--port', `${port}`];
+  const args = [
+    ...process.execArgv,
+    gantry,
+    'start',
+    ...place,
+    '--namesrv-port',
+    `${port + 1}`,
+    '--log-level',
+    'error',
+  ];
+  const broker = new Program('the broker', process.execPath, args, join(dir, 'log'));
+  const died = broker.exited.then(({ code, signal }) => {
+    throw new Error(`the broker ended with ${code ?? signal}:\n${broker.tail()}`);
   });
-  const ended = once(broker, 'exit');
+  died.catch(() => {});
   try {
-    for (;;) {
-      const peer = await WirePeer.open(address).catch(() => undefined);
-      if (peer !== undefined) {
-        await peer.close();
-        break;
-      }
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    await measure('warm-up', 'oneway', broker);
-    for (let round = 1; round <= Number(values.rounds); round++) {
-      await measure(`alone ${round}`, undefined, broker);
-      for (const kind of values.kinds.split(',')) await measure(`${NAMES[kind] ?? kind} ${round}`, kind, broker);
-    }
+    // Not until somebody answers: that may be another broker on the same port.
+    await Promise.race([broker.prints(' is ready after ', START_LIMIT_MS), died]);
+    await Promise.race([rounds(broker.pid), died]);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
   } finally {
-    broker.kill('SIGTERM');
-    await ended;
-    rmSync(store, { recursive: true, force: true });
+    broker.signal('SIGTERM');
+    await broker.exited;
+    rmSync(dir, { recursive: true, force: true });
+  }
+  // Those that wait for an answer of a broker that is gone would keep this process.
+  process.exit();
+}
+
+async function rounds(pid: number): Promise<void> {
+  await measure('warm-up', 'oneway', pid);
+  for (let round = 1; round <= Number(values.rounds); round++) {
+    await measure(`alone ${round}`, undefined, pid);
+    for (const kind of values.kinds.split(',')) await measure(`${NAMES[kind] ?? kind} ${round}`, kind, pid);
   }
 }
 

@@ -13,7 +13,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readBack, runHostile } from './hostile.ts';
-import { WirePeer } from './wire-peer.ts';
 
 const { values } = parseArgs({
   options: {
@@ -33,6 +32,7 @@ const MIB = 1024 * 1024;
 const MARKS = 200;
 const MARKS_A_LINE = 10;
 const FLAT_BYTES = 20 * MIB;
+
 /** Resident memory of the broker, in bytes; where /proc is not, 0. */
 function resident(pid: number): number {
   try {
@@ -46,18 +46,10 @@ function middle(samples: readonly number[]): number {
   return [...samples].sort((a, b) => a - b)[samples.length >> 1]!;
 }
 
-async function connected(address: string): Promise<void> {
-  for (;;) {
-    const peer = await WirePeer.open(address).catch(() => undefined);
-    if (peer === undefined) await new Promise((resolve) => setTimeout(resolve, 50));
-    else return peer.close();
-  }
-}
-
 const gantry = join(dist, 'src', 'bin', 'gantry.js');
 const args = [gantry, 'start', '--store', store, '--host', '127.0.0.1', '--port', `${port}`];
 const child = spawn(process.execPath, [...args, '--namesrv-port', `${port + 1}`], {
-  stdio: ['ignore', 'ignore', 'pipe'],
+  stdio: ['ignore', 'pipe', 'pipe'],
 });
 let log = '';
 child.stderr.on('data', (data: Buffer) => {
@@ -68,8 +60,18 @@ child.once('exit', (code, signal) => {
   exit = `${code ?? signal}`;
 });
 
+/** Resolves when the broker says so: who answers on the port may be another one. */
+async function ready(): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', (text) => {
+      if (`${text}`.includes(' is ready after ')) resolve();
+    });
+    child.once('close', () => reject(new Error(`the broker ended with ${exit}:\n${log}`)));
+  });
+}
+
 try {
-  await connected(broker);
+  await ready();
   let marks = 0;
   const memory: number[] = [];
   const began = performance.now();

@@ -7,7 +7,7 @@
 import { type Random, SeededRandom } from '../../src/common/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
 import { HostileFrames } from './hostile-frames.ts';
-import { type Frame, jsonRequest, ONEWAY, RESPONSE, until, WirePeer } from './wire-peer.ts';
+import { type Fields, type Frame, jsonRequest, ONEWAY, RESPONSE, sendFields, until, WirePeer } from './wire-peer.ts';
 
 export interface HostileRunOptions {
   /** `host:port` of the broker. */
@@ -216,7 +216,7 @@ class WellBehaved {
       waiting.delete(frame.opaque);
       taker(frame);
     };
-    const call = async (code: number, ext: Record<string, string>, body?: Uint8Array): Promise<Frame> => {
+    const call = async (code: number, ext: Fields, body?: Uint8Array): Promise<Frame> => {
       const opaque = this.#opaque++;
       const began = performance.now();
       let answer: Frame | undefined;
@@ -233,7 +233,11 @@ class WellBehaved {
     do {
       const sends = Array.from({ length: 16 }, () => {
         const body = bodyOf(this.#topic, this.#sent++);
-        return call(RequestCode.SEND_MESSAGE_V2, sendFields(this.#topic, `N\u0001${this.#sent}\u0002`), body);
+        return call(
+          RequestCode.SEND_MESSAGE_V2,
+          sendFields(this.#topic, { a: 'BehavedProducer', i: `N\u0001${this.#sent}\u0002` }),
+          body,
+        );
       });
       for (const answer of await Promise.all(sends)) {
         if (answer.code !== 0)
@@ -292,13 +296,6 @@ export async function readBack(address: string, connections: number): Promise<nu
   }
   await peer.close();
   return counts;
-}
-
-function sendFields(topic: string, properties: string): Record<string, string> {
-  return {
-    ...{ a: 'BehavedProducer', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' },
-    ...{ i: properties, j: '0', k: 'false', m: 'false' },
-  };
 }
 
 function pullFields(topic: string, offset: number): Record<string, string> {

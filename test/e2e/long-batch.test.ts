@@ -13,7 +13,7 @@ import {
   startBroker,
   type TestBroker,
 } from '../../src/testing/index.ts';
-import { type Fields, jsonRequest, ONEWAY, until, WirePeer } from './wire-peer.ts';
+import { type Fields, jsonRequest, ONEWAY, sendFields, until, WirePeer } from './wire-peer.ts';
 
 const MEMBERS = 1024;
 const BATCH = encodeBatch(
@@ -24,10 +24,8 @@ const BATCH = encodeBatch(
   })),
 );
 
-const fields = (batch: boolean, changes: Fields = {}): Fields => ({
-  ...{ a: 'P', b: 'Orders', c: 'TBW102', d: '1', e: '0', f: '0', g: '1700000000000', h: '0' },
-  ...{ i: '', j: '0', k: 'false', m: String(batch), ...changes },
-});
+const fields = (batch: boolean, changes: Fields = {}): Fields =>
+  sendFields('Orders', { d: '1', m: String(batch), ...changes });
 const batchFrame = (opaque: number, flag = 0): Buffer =>
   jsonRequest(RequestCode.SEND_BATCH_MESSAGE, opaque, fields(true), BATCH, flag);
 const smallFrame = (opaque: number): Buffer =>

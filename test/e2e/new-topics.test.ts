@@ -6,7 +6,7 @@ import type { BrokerConfig } from '../../src/broker/index.ts';
 import { CollectingLogger } from '../../src/common/index.ts';
 import { parseJson, RequestCode } from '../../src/remoting/index.ts';
 import { startBroker, type TestBroker } from '../../src/testing/index.ts';
-import { until, WirePeer } from './wire-peer.ts';
+import { type Fields, sendFields, until, WirePeer } from './wire-peer.ts';
 
 interface Route {
   queueDatas: Array<{ brokerName: string; writeQueueNums: number }>;
@@ -36,9 +36,7 @@ class Cluster {
   }
 
   async send(topic: string): Promise<void> {
-    const place = { a: 'P', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' };
-    const header = { ...place, i: '', j: '0', k: 'false', m: 'false' };
-    await this.ask('broker-a', RequestCode.SEND_MESSAGE_V2, header, Buffer.from('x'));
+    await this.ask('broker-a', RequestCode.SEND_MESSAGE_V2, sendFields(topic), Buffer.from('x'));
   }
 
   async createAtB(topic: string, queues: number, more: Record<string, string> = {}): Promise<void> {
@@ -47,7 +45,7 @@ class Cluster {
     await this.ask('broker-b', RequestCode.UPDATE_AND_CREATE_TOPIC, header);
   }
 
-  async ask(broker: string, code: number, ext: Record<string, string>, body?: Uint8Array): Promise<void> {
+  async ask(broker: string, code: number, ext: Fields, body?: Uint8Array): Promise<void> {
     const answer = await this.#peers.get(broker)!.call(code, this.#opaque++, ext, body);
     assert.equal(answer.code, 0, answer.remark);
   }

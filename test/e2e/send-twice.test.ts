@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { encodeBatch } from '../../src/message/index.ts';
 import { RequestCode, ResponseCode } from '../../src/remoting/index.ts';
 import { FakeClock, type StartBrokerOptions, startBroker, type TestBroker } from '../../src/testing/index.ts';
-import { type Fields, type Frame, jsonRequest, ONEWAY, until, WirePeer } from './wire-peer.ts';
+import { type Fields, type Frame, jsonRequest, ONEWAY, sendFields, until, WirePeer } from './wire-peer.ts';
 
 const ON = { gantrySendDeduplicationEnable: true };
 const { SEND_MESSAGE_V2: SEND, SEND_BATCH_MESSAGE: SEND_BATCH } = RequestCode;
@@ -63,8 +63,7 @@ class Sender {
 
 function fields(properties: Record<string, string>, changes: Fields = {}): Fields {
   const text = Object.entries(properties).map(([name, value]) => `${name}\u0001${value}\u0002`);
-  const place = { a: 'P', b: 'T', c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' };
-  return { ...place, i: text.join(''), j: '0', k: 'false', m: 'false', ...changes };
+  return sendFields('T', { i: text.join(''), ...changes });
 }
 
 function batchOf(members: Array<{ id?: string; bytes?: number }>): Uint8Array {

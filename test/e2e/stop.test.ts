@@ -5,14 +5,9 @@ import { test } from 'node:test';
 import { RequestCode } from '../../src/remoting/index.ts';
 import { startBroker } from '../../src/testing/index.ts';
 import { readBack } from './hostile.ts';
-import { type Frame, jsonRequest, until, WirePeer } from './wire-peer.ts';
+import { type Frame, jsonRequest, sendFields, until, WirePeer } from './wire-peer.ts';
 
 const PRODUCERS = 8;
-
-function sendFields(topic: string): Record<string, string> {
-  const place = { a: 'P', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' };
-  return { ...place, i: '', j: '0', k: 'false', m: 'false' };
-}
 
 test('a stop under load: what was answered is stored, each connection ends behind its last answer, no one is told to go away', async () => {
   const server = await startBroker();

@@ -20,6 +20,12 @@ export type Fields = Record<string, unknown>;
 export const RESPONSE = 1;
 export const ONEWAY = 2;
 
+/** Header fields of a send (SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE) to queue 0, with changes. */
+export function sendFields(topic: string, changes: Fields = {}): Fields {
+  const place = { a: 'P', b: topic, c: 'TBW102', d: '4', e: '0', f: '0', g: '1700000000000', h: '0' };
+  return { ...place, i: '', j: '0', k: 'false', m: 'false', ...changes };
+}
+
 /** A whole frame from its header word's type, header and body. */
 export function frameOf(type: number, header: Uint8Array, body: Uint8Array = Buffer.alloc(0)): Buffer {
   const frame = Buffer.alloc(8 + header.length + body.length);

@@ -144,13 +144,3 @@ function words(options: Options): string[] {
 function flags(options: Options): string[] {
   return Object.entries(options).map(([name, value]) => `--${name}=${value}`);
 }
-
-/** The rows of messages that were received, pulled or read from a store. */
-export function received(rows: readonly Row[]): Row[] {
-  return rows.filter((row) => row['received'] === true);
-}
-
-/** The rows of sends that were answered. */
-export function sent(rows: readonly Row[]): Row[] {
-  return rows.filter((row) => row['sent'] !== undefined);
-}

@@ -3,7 +3,8 @@
 
 import assert from 'node:assert/strict';
 import type { Row } from './child.ts';
-import { type JavaClient, received } from './clients.ts';
+import type { JavaClient } from './clients.ts';
+import { received } from './rows.ts';
 import type { RunningBroker } from './system.ts';
 
 /** All messages of some topics, by `topic:queueId:queueOffset`. */

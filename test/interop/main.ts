@@ -1,5 +1,5 @@
-// The command `npm run test:interop [-- FILTER…]`: runs Gantry against the Java and Go clients, the Java broker and the Java
-// store, and ends with one line `N passed, N failed`. --system java puts a Java broker in Gantry's place, which tells whether
+// The command `npm run test:interop [-- FILTER…]`: runs Gantry against the Java, Go and Python clients, the Java broker and
+// the Java store, and ends with one line `N passed, N failed`. --system java puts a Java broker in Gantry's place, which tells whether
 // a scenario itself is right; --keep leaves the directories; --list names the scenarios.
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -61,6 +61,7 @@ async function main(): Promise<number> {
       `${result.name}: ${result.passed} passed, ${result.failed} failed${skipped}, ${result.minutes.toFixed(1)} min`,
     );
   }
+  print(`all: ${sum(results, 'minutes').toFixed(1)} min`);
   failed += sum(results, 'failed');
   if (failed > 0 || values.keep) print(`directories: ${dir}`);
   else rmSync(dir, { recursive: true, force: true });
@@ -68,6 +69,6 @@ async function main(): Promise<number> {
   return failed > 0 || chosen.length === 0 ? 1 : 0;
 }
 
-function sum(results: readonly SuiteResult[], field: 'passed' | 'failed'): number {
+function sum(results: readonly SuiteResult[], field: 'passed' | 'failed' | 'minutes'): number {
   return results.reduce((total, result) => total + result[field], 0);
 }

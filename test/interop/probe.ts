@@ -147,3 +147,10 @@ export async function maxOffset(brokerAddr: string, topic: string, queueId: numb
   if (answer.code !== 0) throw new Error(`GET_MAX_OFFSET: code ${answer.code} ${answer.remark ?? ''}`);
   return Number(answer.fields['offset']);
 }
+
+/** Messages behind the maximum offsets of a topic's queues. */
+export async function storedMessages(brokerAddr: string, topic: string, queues = 4): Promise<number> {
+  let total = 0;
+  for (let queueId = 0; queueId < queues; queueId++) total += await maxOffset(brokerAddr, topic, queueId);
+  return total;
+}

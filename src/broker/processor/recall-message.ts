@@ -5,12 +5,17 @@
 // message is due, and says the same whether that message was delivered or never was. Here the answer tells: success (cancelled, again if it
 // was before), or 604 with "already delivered" or "unknown".
 
-import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
+import {
+  decodeMessages,
+  decodeRecallHandle,
+  PropertyName,
+  type RecallHandle,
+  type StoredMessage,
+} from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
 import { PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { type InternalMessage, putInternal } from '../internal-put.ts';
-import { decodeRecallHandle, type RecallHandle } from '../timer/recall-handle.ts';
 import { deleteKey, toTimerTopic } from '../timer/timer-put.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';

@@ -8,6 +8,7 @@ import {
   PropertyName,
   parsePropertyBytes,
   readBatchMember,
+  recallHandleOf,
   SysFlag,
   type UniqueIds,
 } from '../../message/index.ts';
@@ -16,7 +17,6 @@ import { isStored, PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
-import { recallHandleOf } from '../timer/recall-handle.ts';
 import { applyTimer } from '../timer/timer-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { viewOf } from '../../common/index.ts';
-import { UniqueIds } from '../../message/index.ts';
+import { decodeRecallHandle, encodeRecallHandle, UniqueIds } from '../../message/index.ts';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -9,7 +9,6 @@ import type { Answer } from '../broker-fixture.test.support.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
-import { decodeRecallHandle, encodeRecallHandle } from './recall-handle.ts';
 import { TimerWorld } from './timer-world.test.support.ts';
 
 async function world(config: Partial<BrokerConfig> = {}, store: Partial<MessageStoreConfig> = {}): Promise<TimerWorld> {

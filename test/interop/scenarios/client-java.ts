@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import {
   AdminClient,
   type ClientOptions,
+  deadLetterTopic,
   type LocalTransactionState,
   Producer,
   PushConsumer,
@@ -14,13 +15,13 @@ import {
   stderrLogger,
   TransactionProducer,
 } from '../../../src/client/index.ts';
+import { RequestCode } from '../../../src/remoting/index.ts';
 import { Child } from '../child.ts';
-import { received } from '../clients.ts';
 import { call } from '../probe.ts';
+import { received } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
 
-const UPDATE_BROKER_CONFIG = 25;
 const quiet = { ...stderrLogger, info: () => {}, debug: () => {}, warn: () => {} };
 
 function options(env: Env, instanceName: string): ClientOptions {
@@ -34,16 +35,17 @@ async function createTopic(env: Env, topic: string, queues = 4): Promise<void> {
   await admin.close();
 }
 
-const texts = (messages: readonly ReceivedMessage[]): string[] => messages.map((message) => message.text());
-
-/** Commit, rollback and no verdict, after which the broker asks and gets one; a verdict of "not known" makes it ask again. */
-async function transactions(env: Env): Promise<void> {
-  const topic = 'ClientTx';
-  await createTopic(env, topic);
+/** Starts a consumer of a topic from its first message on; what it has got so far grows behind `got`. */
+async function collect(
+  env: Env,
+  name: string,
+  group: string,
+  topic: string,
+): Promise<{ got: readonly ReceivedMessage[]; consumer: PushConsumer }> {
   const got: ReceivedMessage[] = [];
   const consumer = new PushConsumer({
-    ...options(env, 'tx-consumer'),
-    group: 'GID-ClientTx',
+    ...options(env, name),
+    group,
     consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
     listener: async (messages) => {
       got.push(...messages);
@@ -52,6 +54,16 @@ async function transactions(env: Env): Promise<void> {
   });
   consumer.subscribe(topic);
   await consumer.start();
+  return { got, consumer };
+}
+
+const texts = (messages: readonly ReceivedMessage[]): string[] => messages.map((message) => message.text());
+
+/** Commit, rollback and no verdict, after which the broker asks and gets one; a verdict of "not known" makes it ask again. */
+async function transactions(env: Env): Promise<void> {
+  const topic = 'ClientTx';
+  await createTopic(env, topic);
+  const { got, consumer } = await collect(env, 'tx-consumer', 'GID-ClientTx', topic);
 
   const checks: string[] = [];
   const producer = new TransactionProducer({
@@ -149,18 +161,7 @@ async function requestReply(env: Env): Promise<void> {
 async function delays(env: Env): Promise<void> {
   const topic = 'ClientDelay';
   await createTopic(env, topic);
-  const got: ReceivedMessage[] = [];
-  const consumer = new PushConsumer({
-    ...options(env, 'delay-consumer'),
-    group: 'GID-ClientDelay',
-    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
-    listener: async (messages) => {
-      got.push(...messages);
-      return 'CONSUME_SUCCESS';
-    },
-  });
-  consumer.subscribe(topic);
-  await consumer.start();
+  const { got, consumer } = await collect(env, 'delay-consumer', 'GID-ClientDelay', topic);
   const producer = new Producer({ ...options(env, 'delay-producer'), group: 'PID-ClientDelay' });
   await producer.start();
   const recalled = await producer.send({ topic, body: 'recalled', delaySeconds: 8 });
@@ -280,18 +281,7 @@ async function orderly(env: Env): Promise<void> {
   await java.close();
   await first.close();
 
-  const dead: ReceivedMessage[] = [];
-  const undertaker = new PushConsumer({
-    ...options(env, 'undertaker'),
-    group: 'GID-ClientOrderDead',
-    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
-    listener: async (messages) => {
-      dead.push(...messages);
-      return 'CONSUME_SUCCESS';
-    },
-  });
-  undertaker.subscribe(`%DLQ%${group}`);
-  await undertaker.start();
+  const undertaker = await collect(env, 'undertaker', 'GID-ClientOrderDead', deadLetterTopic(group));
   const calls: string[] = [];
   const third = new PushConsumer({
     ...options(env, 'order-3'),
@@ -310,9 +300,9 @@ async function orderly(env: Env): Promise<void> {
   await producer.send({ topic, body: 'behind it' }, { queue: queue! });
   await until('the one behind it', async () => calls.includes('behind it/0'));
   assert.deepEqual(calls, ['hopeless/0', 'hopeless/1', 'hopeless/2', 'behind it/0']);
-  await until('the dead letter', async () => dead.length > 0);
-  assert.equal(dead[0]!.text(), 'hopeless');
-  await Promise.all([third.close(), undertaker.close(), producer.close()]);
+  await until('the dead letter', async () => undertaker.got.length > 0);
+  assert.equal(undertaker.got[0]!.text(), 'hopeless');
+  await Promise.all([third.close(), undertaker.consumer.close(), producer.close()]);
 }
 
 /** Offsets that an administrator resets while the consumers are online, by Gantry's admin client and by mqadmin. */
@@ -375,7 +365,8 @@ async function reset(env: Env): Promise<void> {
     };
   };
   const rest = await Promise.all([run(false), run(true)]);
-  await call(env.broker.brokerAddr, UPDATE_BROKER_CONFIG, {}, Buffer.from('useServerSideResetOffset=true\n'));
+  const change = Buffer.from('useServerSideResetOffset=true\n');
+  assert.equal((await call(env.broker.brokerAddr, RequestCode.UPDATE_BROKER_CONFIG, {}, change)).code, 0);
   await Promise.all(rest.map((end) => end()));
   await Promise.all([admin.close(), producer.close()]);
 }
@@ -484,12 +475,15 @@ export const clientJava: Suite = {
     },
   },
   scenarios: [
-    { name: 'transactions', run: transactions },
-    { name: 'orderly', run: orderly },
-    { name: 'reset', run: reset },
-    { name: 'request-reply', run: requestReply },
-    { name: 'delays', run: delays },
-    { name: 'trace', run: trace },
-    { name: 'examples', run: examples },
+    { name: 'transactions: commit, rollback, no verdict, and one of a run that has ended', run: transactions },
+    {
+      name: 'in order: members come and go, also a Java one; a message that always fails is a dead letter',
+      run: orderly,
+    },
+    { name: 'a group is reset while it runs, in order or not, by the clients and by the broker', run: reset },
+    { name: 'request and reply, also of long bodies; a request that nobody answers times out', run: requestReply },
+    { name: 'delay levels and timers of all kinds; one is recalled', run: delays },
+    { name: 'mqadmin shows the trace of what was sent and consumed', run: trace },
+    { name: 'the examples do what they say', run: examples },
   ],
 };

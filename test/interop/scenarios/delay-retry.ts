@@ -3,10 +3,10 @@
 
 import assert from 'node:assert/strict';
 import { Child, type Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import { drain, ofTopic } from '../drained.ts';
 import { GANTRY_ENTRY } from '../gantry-system.ts';
-import { maxOffset } from '../probe.ts';
+import { maxOffset, storedMessages } from '../probe.ts';
+import { indexesOf, indexOf, propertiesOf, range, received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningBroker, SystemKind } from '../system.ts';
 import { until } from '../wait.ts';
@@ -14,42 +14,25 @@ import { until } from '../wait.ts';
 /** Level 2 lasts for as long as the next broker needs to start, and longer; the others are short. */
 const LEVELS = '1s 12s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s';
 
-function properties(row: Row): Record<string, string> {
-  return row['properties'] as Record<string, string>;
-}
-
-function index(row: Row): number {
-  return Number(properties(row)['index']);
-}
-
-function range(from: number, to: number): number[] {
-  return Array.from({ length: to - from }, (_, i) => from + i);
-}
-
-function sorted(rows: readonly Row[]): number[] {
-  return rows.map(index).sort((a, b) => a - b);
-}
-
 /** Waits until a topic holds `count` messages, and answers all that it holds. */
 async function arrived(env: Env, broker: RunningBroker, topic: string, count: number, queues = 4): Promise<Row[]> {
-  await until(`${count} messages in ${topic}`, async () => {
-    let stored = 0;
-    for (let queueId = 0; queueId < queues; queueId++) stored += await maxOffset(broker.brokerAddr, topic, queueId);
-    return stored >= count;
-  });
+  await until(
+    `${count} messages in ${topic}`,
+    async () => (await storedMessages(broker.brokerAddr, topic, queues)) >= count,
+  );
   return ofTopic(await drain(env.java, broker, [topic]), topic);
 }
 
 /** Each message is here once, as it was sent, and none before its time. */
 function assertDelivered(rows: readonly Row[], sends: readonly Row[], delayMs: number): void {
   assert.deepEqual(
-    sorted(rows),
+    indexesOf(rows),
     sends.map((row) => Number(row['sent'])).sort((a, b) => a - b),
   );
   const ids = new Map(sends.map((row) => [row['msgId'], row]));
   for (const row of rows) {
     assert.ok(ids.has(row['uniqKey']), `${row['uniqKey']} was not sent`);
-    assert.match(properties(row)['KEYS']!, /^m-key-\d+ m-all$/);
+    assert.match(propertiesOf(row)['KEYS']!, /^m-key-\d+ m-all$/);
     const waited = Number(row['storeTimestamp']) - Number(row['bornTimestamp']);
     assert.ok(waited >= delayMs, `delivered after ${waited} ms`);
   }
@@ -167,10 +150,10 @@ export const delayRetry: Suite = {
           ['G-Go', 1],
         ] as const) {
           const dead = await arrived(env, broker, `%DLQ%${group}`, 6, 1);
-          assert.deepEqual(sorted(dead), range(0, 6));
+          assert.deepEqual(indexesOf(dead), range(0, 6));
           for (const row of dead) {
-            const send = sends.find((one) => one['sent'] === index(row))!;
-            const { KEYS, TAGS, UNIQ_KEY, RETRY_TOPIC, ORIGIN_MESSAGE_ID, DELAY, REAL_TOPIC } = properties(row);
+            const send = sends.find((one) => one['sent'] === indexOf(row))!;
+            const { KEYS, TAGS, UNIQ_KEY, RETRY_TOPIC, ORIGIN_MESSAGE_ID, DELAY, REAL_TOPIC } = propertiesOf(row);
             assert.deepEqual(
               { KEYS, TAGS, UNIQ_KEY, RETRY_TOPIC, ORIGIN_MESSAGE_ID, DELAY, REAL_TOPIC },
               {
@@ -196,11 +179,11 @@ export const delayRetry: Suite = {
         const after = env.java.start('consume', { namesrv, topic, group: 'G-Java' });
         await after.until('the dead letters', (rows) => received(rows).length >= 6);
         const back = received(await after.close());
-        assert.deepEqual(sorted(back), range(0, 6));
+        assert.deepEqual(indexesOf(back), range(0, 6));
         for (const row of back) {
-          const send = sends.find((one) => one['sent'] === index(row))!;
+          const send = sends.find((one) => one['sent'] === indexOf(row))!;
           assert.deepEqual([row['topic'], row['uniqKey'], row['reconsumeTimes']], [topic, send['msgId'], 0]);
-          assert.equal(properties(row)['KEYS'], `m-key-${send['sent']} m-all`);
+          assert.equal(propertiesOf(row)['KEYS'], `m-key-${send['sent']} m-all`);
         }
         await broker.stop();
       },
@@ -223,13 +206,13 @@ export const delayRetry: Suite = {
           'max-reconsume': 2,
         });
         const [dead] = await arrived(env, broker, `%DLQ%${group}`, 1, 1);
-        await child.until('all of the queue', (rows) => received(rows).some((row) => index(row) === 15));
-        const rows = received(await child.close()).filter((row) => row['queueId'] === 1 && index(row) >= 4);
-        assert.deepEqual(rows.map(index), [...range(4, 8), 8, 8, 8, ...range(9, 16)], 'nothing passes it');
-        assert.equal(index(dead!), 8);
-        const { DELAY, RETRY_TOPIC, KEYS, ORIGIN_MESSAGE_ID, UNIQ_KEY } = properties(dead!);
+        await child.until('all of the queue', (rows) => received(rows).some((row) => indexOf(row) === 15));
+        const rows = received(await child.close()).filter((row) => row['queueId'] === 1 && indexOf(row) >= 4);
+        assert.deepEqual(rows.map(indexOf), [...range(4, 8), 8, 8, 8, ...range(9, 16)], 'nothing passes it');
+        assert.equal(indexOf(dead!), 8);
+        const { DELAY, RETRY_TOPIC, KEYS, ORIGIN_MESSAGE_ID, UNIQ_KEY } = propertiesOf(dead!);
         assert.deepEqual([DELAY, RETRY_TOPIC, KEYS], ['-1', topic, 'm-key-8 m-all']);
-        const original = rows.find((row) => index(row) === 8)!;
+        const original = rows.find((row) => indexOf(row) === 8)!;
         assert.equal(UNIQ_KEY, original['uniqKey']);
         assert.equal(ORIGIN_MESSAGE_ID, original['uniqKey'], 'a client names it by its own id');
         assert.equal(await maxOffset(broker.brokerAddr, `%RETRY%${group}`, 0), 0);

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Sql92Filter } from '../../../src/filter/index.ts';
 import type { Child, Row } from '../child.ts';
-import { received } from '../clients.ts';
+import { indexOf, received } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningBroker } from '../system.ts';
 import { ROOT } from '../toolchain.ts';
@@ -27,7 +27,7 @@ function expected(from: number, to: number): number[] {
 }
 
 function indexes(rows: readonly Row[]): number[] {
-  const all = received(rows).map((row) => Number((row['properties'] as Record<string, string>)['index']));
+  const all = received(rows).map(indexOf);
   return [...new Set(all)].sort((a, b) => a - b);
 }
 

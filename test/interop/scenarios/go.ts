@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import { drain } from '../drained.ts';
+import { storedMessages } from '../probe.ts';
+import { indexOf, propertiesOf, range, received, sent } from '../rows.ts';
 import type { Suite } from '../runner.ts';
 import { until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 async function consumed(child: Child, count: number): Promise<Row[]> {
   await child.until(`${count} messages`, (rows) => new Set(received(rows).map((row) => row['index'])).size >= count);
@@ -15,10 +15,6 @@ async function consumed(child: Child, count: number): Promise<Row[]> {
 
 function indexes(rows: readonly Row[]): number[] {
   return [...new Set(received(rows).map((row) => Number(row['index'])))].sort((a, b) => a - b);
-}
-
-function range(to: number): number[] {
-  return Array.from({ length: to }, (_, i) => i);
 }
 
 export const go: Suite = {
@@ -48,10 +44,10 @@ export const go: Suite = {
         assert.equal(sent(rows).length, 24 + 24 + 3);
         const found = [...(await drain(env.java, env.broker, [topic])).values()];
         assert.equal(found.length, 72);
-        const keys = new Set(found.map((row) => (row['properties'] as Record<string, string>)['KEYS']!.trim()));
+        const keys = new Set(found.map((row) => propertiesOf(row)['KEYS']!.trim()));
         assert.deepEqual(
           keys,
-          new Set(['sync', 'async', 'batch'].flatMap((mode) => range(24).map((i) => `${mode}-key-${i}`))),
+          new Set(['sync', 'async', 'batch'].flatMap((mode) => range(0, 24).map((i) => `${mode}-key-${i}`))),
         );
       },
     },
@@ -62,11 +58,11 @@ export const go: Suite = {
         const options = { namesrv: env.broker.namesrvAddr, topic };
         await env.java.run('produce', { ...options, count: 30, tags: 'TagA,TagB,TagC', keys: true, unicode: true });
         const all = env.go.start('consume', { ...options, group: 'G-GoConsumer' });
-        assert.deepEqual(indexes(await consumed(all, 30)), range(30));
+        assert.deepEqual(indexes(await consumed(all, 30)), range(0, 30));
         const some = env.go.start('consume', { ...options, group: 'G-GoFilter', expression: 'TagA || TagB' });
         assert.deepEqual(
           indexes(await consumed(some, 20)),
-          range(30).filter((i) => i % 3 !== 2),
+          range(0, 30).filter((i) => i % 3 !== 2),
         );
         const java = new Map(
           [...(await drain(env.java, env.broker, [topic])).values()].map((row) => [row['uniqKey'], row['bodySha256']]),
@@ -81,7 +77,7 @@ export const go: Suite = {
         const options = { namesrv: env.broker.namesrvAddr, topic, tags: 'TagA,TagB' };
         await env.go.run('produce', { ...options, count: 30 });
         const sql = "index BETWEEN 3 AND 1000 AND TAGS = 'TagA' AND color IS NULL";
-        const wanted = range(30).filter((i) => i >= 3 && i % 2 === 0);
+        const wanted = range(0, 30).filter((i) => i >= 3 && i % 2 === 0);
         const consumer = env.go.start('consume', { ...options, group: 'G-GoSql', sql });
         await consumer.until('what is there', (rows) => received(rows).length >= wanted.length);
         await env.java.run('produce', { ...options, start: 30, count: 10 });
@@ -97,16 +93,19 @@ export const go: Suite = {
         await producer.until('all are sent', (rows) => rows.some((row) => row['sentAll'] === true));
         const sends = sent(producer.rows);
         for (const row of sends) assert.equal(row['status'], 'SEND_OK');
-        const expected = range(12).filter((i) => i % 3 !== 1);
-        await until('all are delivered', async () => (await stored(env, topic)) >= expected.length);
+        const expected = range(0, 12).filter((i) => i % 3 !== 1);
+        await until(
+          'all are delivered',
+          async () => (await storedMessages(env.broker.brokerAddr, topic)) >= expected.length,
+        );
         const asked = (await producer.close()).filter((row) => row['checked'] !== undefined);
-        assert.deepEqual(new Set(asked.map((row) => row['checked'])), new Set(range(12).filter((i) => i % 3 === 2)));
+        assert.deepEqual(new Set(asked.map((row) => row['checked'])), new Set(range(0, 12).filter((i) => i % 3 === 2)));
         for (const row of asked) {
           assert.equal(row['topic'], topic);
           assert.equal(row['transactionId'], sends.find((send) => send['sent'] === row['checked'])!['msgId']);
         }
         const found = [...(await drain(env.java, env.broker, [topic])).values()];
-        const have = found.map((row) => Number((row['properties'] as Record<string, string>)['index']));
+        const have = found.map(indexOf);
         assert.deepEqual(
           have.sort((a, b) => a - b),
           expected,
@@ -133,7 +132,7 @@ export const go: Suite = {
         await java.close();
         await env.java.run('produce', { ...options, count: 10, start: 20 });
         const rows = await consumed(env.go.start('consume', options), 10);
-        assert.deepEqual(indexes(rows), range(30).slice(20));
+        assert.deepEqual(indexes(rows), range(20, 30));
       },
     },
   ],

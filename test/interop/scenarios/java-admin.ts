@@ -1,10 +1,11 @@
 // The Java admin client: topics, routes, and queries of single messages by id, unique key and key.
 
 import assert from 'node:assert/strict';
-import { type Options, sent } from '../clients.ts';
+import type { Options } from '../clients.ts';
+import { storedMessages } from '../probe.ts';
+import { propertiesOf, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 async function steps(
   env: Env,
@@ -63,7 +64,7 @@ export const javaAdmin: Suite = {
           keys: true,
           tags: 'TagA',
         });
-        await until('the topic is dispatched', async () => (await stored(env, topic)) === 20);
+        await until('the topic is dispatched', async () => (await storedMessages(env.broker.brokerAddr, topic)) === 20);
         const send = sent(rows)[7]!;
         const value = await steps(env, topic, ['byId', 'byUniqKey', 'byKey', 'topicStats'], {
           id: String(send['offsetMsgId']),
@@ -74,7 +75,7 @@ export const javaAdmin: Suite = {
           const message = value(name) as Record<string, unknown>;
           assert.equal(message['uniqKey'], send['msgId'], name);
           assert.equal(message['queueOffset'], send['queueOffset'], name);
-          assert.equal((message['properties'] as Record<string, string>)['index'], '7', name);
+          assert.equal(propertiesOf(message)['index'], '7', name);
         }
         assert.equal(Object.keys(value('byKey') as object).length, 20);
         const table = value('topicStats') as Record<string, string>;

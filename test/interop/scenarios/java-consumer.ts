@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
-import { received } from '../clients.ts';
+import { indexOf, propertiesOf, range, received } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 
 const QUEUES = 4;
@@ -30,17 +30,9 @@ function consume(
   return env.java.start('consume', { namesrv: env.broker.namesrvAddr, topic, group: `G-${topic}`, ...more }, jvm);
 }
 
-function index(row: Row): number {
-  return Number((row['properties'] as Record<string, string>)['index']);
-}
-
 /** The distinct messages that came, by index. */
 function indexes(rows: readonly Row[]): number[] {
-  return [...new Set(received(rows).map(index))].sort((a, b) => a - b);
-}
-
-function range(from: number, to: number): number[] {
-  return Array.from({ length: to - from }, (_, i) => from + i);
+  return [...new Set(received(rows).map(indexOf))].sort((a, b) => a - b);
 }
 
 async function untilReceived(child: Child, count: number): Promise<void> {
@@ -194,7 +186,7 @@ export const javaConsumer: Suite = {
         for (const row of again) {
           assert.equal(row['reconsumeTimes'], 1);
           assert.equal(row['topic'], topic);
-          const properties = row['properties'] as Record<string, string>;
+          const properties = propertiesOf(row);
           assert.equal(properties['RETRY_TOPIC'], topic);
           const original = received(rows).find(
             (other) => other['delivery'] === 1 && other['uniqKey'] === row['uniqKey'],

@@ -1,28 +1,11 @@
 // The Java producer, in each of its ways to send, and what a pull of everything then brings back.
 
 import assert from 'node:assert/strict';
-import { received, sent } from '../clients.ts';
 import { assertAcknowledged, assertUnique, drain, ofTopic } from '../drained.ts';
-import { maxOffset } from '../probe.ts';
-import type { Env, Suite } from '../runner.ts';
+import { maxOffset, storedMessages } from '../probe.ts';
+import { indexesOf, propertiesOf, range, received, sent } from '../rows.ts';
+import type { Suite } from '../runner.ts';
 import { until } from '../wait.ts';
-
-const QUEUES = 4;
-
-/** Messages behind the maximum offsets of a topic's queues. */
-export async function stored(env: Env, topic: string, queues: number = QUEUES): Promise<number> {
-  let total = 0;
-  for (let queueId = 0; queueId < queues; queueId++) total += await maxOffset(env.broker.brokerAddr, topic, queueId);
-  return total;
-}
-
-function indexes(rows: readonly Record<string, unknown>[]): number[] {
-  return rows.map((row) => Number((row['properties'] as Record<string, string>)['index'])).sort((a, b) => a - b);
-}
-
-function upTo(count: number): number[] {
-  return Array.from({ length: count }, (_, i) => i);
-}
 
 export const javaProducer: Suite = {
   name: 'java-producer',
@@ -44,14 +27,14 @@ export const javaProducer: Suite = {
         assert.equal(sent(rows).length, 40);
         for (const row of sent(rows)) assert.equal(row['status'], 'SEND_OK');
         const found = await drain(env.java, env.broker, [topic]);
-        assert.deepEqual(indexes([...found.values()]), upTo(40));
+        assert.deepEqual(indexesOf([...found.values()]), range(0, 40));
         assertAcknowledged(found, sent(rows));
         assertUnique(found);
-        const tags = new Set([...found.values()].map((row) => (row['properties'] as Record<string, string>)['TAGS']));
+        const tags = new Set([...found.values()].map((row) => propertiesOf(row)['TAGS']));
         assert.deepEqual([...tags].sort(), ['Größe', 'TagA', 'TagB'].sort());
-        const first = [...found.values()].find((row) => (row['properties'] as Record<string, string>)['index'] === '3');
-        assert.equal((first!['properties'] as Record<string, string>)['name'], 'Ünïcödé 名前 3');
-        assert.equal((first!['properties'] as Record<string, string>)['KEYS'], 'm-key-3 m-all');
+        const first = [...found.values()].find((row) => propertiesOf(row)['index'] === '3');
+        assert.equal(propertiesOf(first!)['name'], 'Ünïcödé 名前 3');
+        assert.equal(propertiesOf(first!)['KEYS'], 'm-key-3 m-all');
         assert.equal(first!['flag'], 3);
       },
     },
@@ -72,7 +55,7 @@ export const javaProducer: Suite = {
         );
         assert.equal(sent(rows).length, 600);
         const found = await drain(env.java, env.broker, [topic]);
-        assert.deepEqual(indexes([...found.values()]), upTo(600));
+        assert.deepEqual(indexesOf([...found.values()]), range(0, 600));
         assertAcknowledged(found, sent(rows));
       },
     },
@@ -88,9 +71,12 @@ export const javaProducer: Suite = {
           count: 50,
           barrier: true,
         });
-        await until('all one-way messages are stored', async () => (await stored(env, topic)) === 52);
+        await until(
+          'all one-way messages are stored',
+          async () => (await storedMessages(env.broker.brokerAddr, topic)) === 52,
+        );
         const found = await drain(env.java, env.broker, [topic]);
-        assert.deepEqual(indexes([...found.values()]), [0, ...upTo(51)]);
+        assert.deepEqual(indexesOf([...found.values()]), [0, ...range(0, 51)]);
       },
     },
     {
@@ -108,7 +94,7 @@ export const javaProducer: Suite = {
           unicode: true,
         });
         const found = await drain(env.java, env.broker, [topic]);
-        assert.deepEqual(indexes([...found.values()]), upTo(30));
+        assert.deepEqual(indexesOf([...found.values()]), range(0, 30));
         assert.equal(sent(rows).length, 4);
         for (const row of sent(rows)) {
           assert.equal(row['status'], 'SEND_OK');
@@ -151,7 +137,7 @@ export const javaProducer: Suite = {
         const rows = await env.java.run('produce', { namesrv: env.broker.namesrvAddr, topic, count: 20, queue: 2 });
         assert.deepEqual(
           sent(rows).map((row) => row['queueOffset']),
-          upTo(20).map((i) => before + i),
+          range(before, before + 20),
         );
       },
     },
@@ -161,11 +147,14 @@ export const javaProducer: Suite = {
         const topic = 'ProducerDelay';
         await env.java.run('produce', { namesrv: env.broker.namesrvAddr, topic, count: 1, prefix: 'create' });
         await env.java.run('produce', { namesrv: env.broker.namesrvAddr, topic, count: 5, start: 1, 'delay-level': 2 });
-        await until('the delayed messages arrive', async () => (await stored(env, topic)) === 6);
+        await until(
+          'the delayed messages arrive',
+          async () => (await storedMessages(env.broker.brokerAddr, topic)) === 6,
+        );
         const rows = ofTopic(await drain(env.java, env.broker, [topic]), topic);
-        assert.deepEqual(indexes(rows), upTo(6));
+        assert.deepEqual(indexesOf(rows), range(0, 6));
         for (const row of received(rows)) {
-          const properties = row['properties'] as Record<string, string>;
+          const properties = propertiesOf(row);
           if (properties['index'] === '0') continue;
           assert.ok(Number(row['storeTimestamp']) - Number(row['bornTimestamp']) >= 900, 'delivered too early');
         }

@@ -3,10 +3,10 @@
 
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
+import { storedMessages } from '../probe.ts';
+import { indexOf, received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { InteropError, until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 /** Runs steps of the group administrator; the values by step. @throws if a step failed */
 async function groupSteps(
@@ -38,7 +38,7 @@ function consume(env: Env, topic: string, group: string): Child {
 function counts(rows: readonly Row[]): number[] {
   const table: number[] = [];
   for (const row of received(rows)) {
-    const index = Number((row['properties'] as Record<string, string>)['index']);
+    const index = indexOf(row);
     table[index] = (table[index] ?? 0) + 1;
   }
   return table;
@@ -179,7 +179,10 @@ export const javaRest: Suite = {
         const topic = 'RestTrace';
         const rows = await env.java.run('produce', { namesrv: namesrvAddr, topic, count: 2, keys: true, trace: true });
         const msgId = String(sent(rows)[1]!['msgId']);
-        await until('the trace is stored', async () => (await stored(env, 'RMQ_SYS_TRACE_TOPIC', 8)) > 0);
+        await until(
+          'the trace is stored',
+          async () => (await storedMessages(env.broker.brokerAddr, 'RMQ_SYS_TRACE_TOPIC', 8)) > 0,
+        );
         const trace = await env.java.mqadmin(['queryMsgTraceById', '-i', msgId, '-n', namesrvAddr]);
         assert.match(trace, /^Pub\s+interop-producer\s.*\s(success)\s*$/m, trace);
       },

@@ -2,8 +2,8 @@
 // take them for what they are, two brokers.
 
 import assert from 'node:assert/strict';
-import { received, sent } from '../clients.ts';
 import { brokersOf, call } from '../probe.ts';
+import { received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningNamesrv, SystemKind } from '../system.ts';
 import { until } from '../wait.ts';

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { parseJson } from '../../../src/remoting/index.ts';
+import { storedMessages } from '../probe.ts';
 import type { Suite } from '../runner.ts';
 import { until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 const TOPIC = 'MqadminTopic';
 const GROUP = 'G-Mqadmin';
@@ -39,7 +39,7 @@ export const mqadmin: Suite = {
         assert.match(route, new RegExp(`"brokerName":\\s*"${brokerName}"`));
         assert.match(route, /"writeQueueNums":\s*4/);
         await env.java.run('produce', { namesrv: namesrvAddr, topic: TOPIC, count: 12, keys: true });
-        await until('the topic is dispatched', async () => (await stored(env, TOPIC)) === 12);
+        await until('the topic is dispatched', async () => (await storedMessages(env.broker.brokerAddr, TOPIC)) === 12);
         const status = await env.java.mqadmin(['topicStatus', '-t', TOPIC, '-n', namesrvAddr]);
         assert.equal(status.match(new RegExp(`^${brokerName}\\s+\\d+\\s+0\\s+3\\s`, 'gm'))?.length, 4, status);
       },
@@ -97,7 +97,7 @@ export const mqadmin: Suite = {
         await consumer.until('8 messages', (rows) => rows.filter((row) => row['received']).length >= 8);
         await consumer.close();
         await env.java.run('produce', { namesrv: namesrvAddr, topic, count: 6, start: 8 });
-        await until('the topic is dispatched', async () => (await stored(env, topic)) === 14);
+        await until('the topic is dispatched', async () => (await storedMessages(env.broker.brokerAddr, topic)) === 14);
         const progress = await env.java.mqadmin(['consumerProgress', '-g', GROUP, '-n', namesrvAddr]);
         assert.match(progress, /Diff Total:\s*6/i, progress);
       },
@@ -108,7 +108,7 @@ export const mqadmin: Suite = {
         const { namesrvAddr, brokerName } = env.broker;
         const topic = 'MqadminQuery';
         const rows = await env.java.run('produce', { namesrv: namesrvAddr, topic, count: 8, keys: true, tags: 'TagA' });
-        await until('the topic is dispatched', async () => (await stored(env, topic)) === 8);
+        await until('the topic is dispatched', async () => (await storedMessages(env.broker.brokerAddr, topic)) === 8);
         const send = rows.find((row) => row['sent'] === 5)!;
         const [msgId, offsetMsgId] = [String(send['msgId']), String(send['offsetMsgId'])];
         const byKey = await env.java.mqadmin(['queryMsgByKey', '-t', topic, '-k', 'm-key-5', '-n', namesrvAddr]);

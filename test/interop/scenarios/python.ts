@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import { drain, ofTopic } from '../drained.ts';
+import { storedMessages } from '../probe.ts';
+import { indexOf, propertiesOf, range, received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 async function consumed(child: Child, count: number): Promise<Row[]> {
   const ids = (rows: readonly Row[]) => new Set(received(rows).map((row) => row['uniqKey'] ?? row['msgId']));
@@ -16,14 +16,6 @@ async function consumed(child: Child, count: number): Promise<Row[]> {
 
 function indexes(rows: readonly Row[]): number[] {
   return [...new Set(rows.map((row) => Number(row['index'])))].sort((a, b) => a - b);
-}
-
-function range(to: number): number[] {
-  return Array.from({ length: to }, (_, i) => i);
-}
-
-function propertiesOf(row: Row): Record<string, string> {
-  return row['properties'] as Record<string, string>;
 }
 
 /** What the Java client finds in a topic, by key, each once. */
@@ -51,11 +43,11 @@ export const python: Suite = {
           for (const row of sent(rows)) sends.set(`${mode}-key-${row['sent']}`, row);
         }
         assert.equal(sends.size, 3 * 24);
-        await until('all are stored', async () => (await stored(env, topic)) >= 4 * 24);
+        await until('all are stored', async () => (await storedMessages(env.broker.brokerAddr, topic)) >= 4 * 24);
         const found = await byKey(env, topic);
         assert.equal(found.size, 4 * 24);
         for (const [key, row] of found) {
-          assert.equal(propertiesOf(row)['TAGS'], Number(propertiesOf(row)['index']) % 2 === 0 ? 'TagA' : 'TagB');
+          assert.equal(propertiesOf(row)['TAGS'], indexOf(row) % 2 === 0 ? 'TagA' : 'TagB');
           const send = sends.get(key);
           if (send === undefined) continue;
           assert.equal(send['status'], 'SEND_OK');
@@ -65,10 +57,7 @@ export const python: Suite = {
         const ofQueue = [...found].filter(([key]) => key.startsWith('orderly')).map(([, row]) => row);
         ofQueue.sort((a, b) => Number(a['queueOffset']) - Number(b['queueOffset']));
         assert.deepEqual(new Set(ofQueue.map((row) => row['queueId'])), new Set([2]));
-        assert.deepEqual(
-          ofQueue.map((row) => Number(propertiesOf(row)['index'])),
-          range(24),
-        );
+        assert.deepEqual(ofQueue.map(indexOf), range(0, 24));
       },
     },
     {
@@ -82,10 +71,10 @@ export const python: Suite = {
         );
         const all = received(await env.python.run('pull', { ...options, group: 'G-PythonPull' }));
         assert.equal(all.length, 30);
-        assert.deepEqual(indexes(all), range(30));
+        assert.deepEqual(indexes(all), range(0, 30));
         for (const row of all) assert.equal(row['bodySha256'], bodies.get(row['msgId']), 'another body');
         const expression = 'TagA || TagB';
-        const wanted = range(30).filter((i) => i % 3 !== 2);
+        const wanted = range(0, 30).filter((i) => i % 3 !== 2);
         const pulled = await env.python.run('pull', { ...options, group: 'G-PythonPull', expression });
         assert.deepEqual(indexes(received(pulled)), wanted);
         const push = env.python.start('consume', { ...options, group: 'G-PythonPush', expression });
@@ -106,7 +95,7 @@ export const python: Suite = {
         const push = env.python.start('consume', { ...options, group: 'G-PythonDelay' });
         assert.equal((await consumed(push, 12)).length, 12);
         const found = await byKey(env, topic);
-        for (const i of range(8)) {
+        for (const i of range(0, 8)) {
           const row = found.get(`m-key-${i}`)!;
           assert.ok(Number(row['storeTimestamp']) - Number(row['bornTimestamp']) >= 1000, 'stored before its time');
         }
@@ -122,10 +111,10 @@ export const python: Suite = {
           const push = env.python.start('consume', { ...options, group: `G-${topic}`, orderly, 'fail-first': 1 });
           await push.until('each twice', (rows) => received(rows).filter((row) => row['delivery'] === 2).length >= 5);
           const rows = received(await push.close());
-          assert.deepEqual(indexes(rows), range(5));
+          assert.deepEqual(indexes(rows), range(0, 5));
           if (!orderly) continue;
           const accepted = rows.filter((row) => row['delivery'] === 2).map((row) => Number(row['index']));
-          assert.deepEqual(accepted, range(5));
+          assert.deepEqual(accepted, range(0, 5));
         }
       },
     },
@@ -139,10 +128,7 @@ export const python: Suite = {
           const consumer = client.start('consume', options);
           const rows = await consumed(consumer, 10);
           const got = rows.map((row) => Number(row['index'] ?? propertiesOf(row)['index'])).sort((a, b) => a - b);
-          assert.deepEqual(
-            got,
-            range(10).map((i) => 10 * turn + i),
-          );
+          assert.deepEqual(got, range(10 * turn, 10 * turn + 10));
         }
       },
     },

@@ -6,9 +6,9 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import { assertAcknowledged, assertContains, assertSame, type Drained, drained, ofTopic } from '../drained.ts';
 import { splitAddress } from '../probe.ts';
+import { propertiesOf, received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { CLUSTER_NAME, type RunningBroker, type SystemKind } from '../system.ts';
 
@@ -53,7 +53,7 @@ async function assertFilters(env: Env, broker: RunningBroker, all: Drained): Pro
   for (const tag of ['TagB', 'refund']) {
     const options = { namesrv: broker.namesrvAddr, topics: 'KindsPlain', tag };
     const found = received(await env.java.run('drain', options)).map((row) => row['physicalOffset']);
-    const wanted = ofTopic(all, 'KindsPlain').filter((row) => (row['properties'] as Row)['TAGS'] === tag);
+    const wanted = ofTopic(all, 'KindsPlain').filter((row) => propertiesOf(row)['TAGS'] === tag);
     assert.ok(wanted.length > 50);
     assert.deepEqual(found.sort(), wanted.map((row) => row['physicalOffset']).sort(), tag);
   }

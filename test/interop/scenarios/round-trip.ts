@@ -6,7 +6,6 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import {
   assertAcknowledged,
   assertContains,
@@ -18,6 +17,7 @@ import {
   ofTopic,
 } from '../drained.ts';
 import { splitAddress } from '../probe.ts';
+import { received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import {
   CLUSTER_NAME,

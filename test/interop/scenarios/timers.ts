@@ -5,8 +5,8 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
-import { received, sent } from '../clients.ts';
 import { splitAddress } from '../probe.ts';
+import { propertiesOf, received, sent } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import { CLUSTER_NAME, type RunningBroker, type SystemKind } from '../system.ts';
 
@@ -53,7 +53,7 @@ function assertPunctual(rows: readonly Row[], ids: readonly unknown[]): void {
   assert.equal(new Set(ours.map((row) => row['uniqKey'])).size, ids.length, 'some are missing');
   assert.equal(ours.length, ids.length, 'some came twice');
   for (const row of ours) {
-    const properties = row['properties'] as Record<string, string>;
+    const properties = propertiesOf(row);
     const wanted = Number(row['bornTimestamp']) + Number(properties['TIMER_DELAY_MS']);
     assert.ok(
       Number(row['storeTimestamp']) >= wanted,

@@ -4,10 +4,11 @@
 import assert from 'node:assert/strict';
 import type { Child, Row } from '../child.ts';
 import { drain, ofTopic } from '../drained.ts';
+import { storedMessages } from '../probe.ts';
+import { indexesOf, propertiesOf, range } from '../rows.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningBroker, SystemKind } from '../system.ts';
 import { until } from '../wait.ts';
-import { stored } from './java-producer.ts';
 
 /** A round every second, and what is two seconds old is due. */
 const QUICK = { transactionCheckInterval: 1000, transactionTimeOut: 2000, transactionOpBatchInterval: 300 };
@@ -29,17 +30,15 @@ function checks(rows: readonly Row[]): Row[] {
   return rows.filter((row) => row['checked'] !== undefined);
 }
 
-function indexesOf(rows: readonly Row[]): number[] {
-  return rows.map((row) => Number((row['properties'] as Record<string, string>)['index'])).sort((a, b) => a - b);
-}
-
 async function arrived(env: Env, broker: RunningBroker, topic: string, expected: readonly number[]): Promise<Row[]> {
-  const local = { ...env, broker } as Env;
-  await until(`${expected.length} messages are there`, async () => (await stored(local, topic)) >= expected.length);
+  await until(
+    `${expected.length} messages are there`,
+    async () => (await storedMessages(broker.brokerAddr, topic)) >= expected.length,
+  );
   const found = ofTopic(await drain(env.java, broker, [topic]), topic);
   assert.deepEqual(indexesOf(found), [...expected]);
   for (const row of found) {
-    const properties = row['properties'] as Record<string, string>;
+    const properties = propertiesOf(row);
     assert.equal(Number(row['sysFlag']) & TRANSACTION_BITS, COMMIT);
     assert.equal(properties['TRAN_MSG'], 'true');
     assert.equal(properties['PGROUP'], `T-${topic}`);
@@ -49,8 +48,6 @@ async function arrived(env: Env, broker: RunningBroker, topic: string, expected:
   }
   return found;
 }
-
-const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
 /** Open transactions cross over from one broker to the next on one store directory, each of which ends some. */
 async function handOver(env: Env, order: readonly SystemKind[]): Promise<void> {
@@ -78,7 +75,7 @@ async function handOver(env: Env, order: readonly SystemKind[]): Promise<void> {
       // The answers to this broker's own checks must not come: the producer goes before its messages are due.
       await until(
         'the ends are noted',
-        async () => (await stored({ ...env, broker } as Env, topic)) >= expected.length,
+        async () => (await storedMessages(broker.brokerAddr, topic)) >= expected.length,
       );
     }
     if (turn < order.length - 1) {
@@ -87,7 +84,7 @@ async function handOver(env: Env, order: readonly SystemKind[]): Promise<void> {
     }
     expected.sort((a, b) => a - b);
     await until(`${kind} has all of turn ${turn}`, async () => {
-      return (await stored({ ...env, broker } as Env, topic)) >= expected.length;
+      return (await storedMessages(broker.brokerAddr, topic)) >= expected.length;
     });
     const found = ofTopic(await drain(env.java, broker, [topic]), topic);
     const have = indexesOf(found);
@@ -143,7 +140,7 @@ export const transactions: Suite = {
           'all are asked about',
           (rows) => new Set(checks(rows).map((row) => row['checked'])).size >= 6,
         );
-        await until('all are delivered', async () => (await stored({ ...env, broker: again } as Env, topic)) >= 6);
+        await until('all are delivered', async () => (await storedMessages(again.brokerAddr, topic)) >= 6);
         await second.close();
         const found = indexesOf(ofTopic(await drain(env.java, again, [topic]), topic));
         // RocketMQ delivers those once more that had ended before the kill.
@@ -170,7 +167,7 @@ export const transactions: Suite = {
         await until('nothing is open', async () => {
           // What comes while it is drained would be more than the drain was told of.
           const before = last;
-          last = await stored({ ...env, broker: again } as Env, topic);
+          last = await storedMessages(again.brokerAddr, topic);
           if (last < wanted.size || last !== before) return false;
           const found = ofTopic(await drain(env.java, again, [topic]), topic);
           const have = new Set(indexesOf(found));
@@ -192,10 +189,7 @@ export const transactions: Suite = {
         await broker.stop();
         const again = await env.startBroker(env.sutKind, { smallFiles: true, conf, storeDir: broker.storeDir });
         const second = transact(env, again, topic, { check: 'unknown' });
-        await until(
-          'both are parked',
-          async () => (await stored({ ...env, broker: again } as Env, PARK_TOPIC, 1)) >= 2,
-        );
+        await until('both are parked', async () => (await storedMessages(again.brokerAddr, PARK_TOPIC, 1)) >= 2);
         const after = checks(await second.close()).length;
         assert.equal(before + after, 6);
         await again.stop();

@@ -13,55 +13,48 @@ import org.apache.rocketmq.remoting.protocol.route.QueueData;
 import org.apache.rocketmq.remoting.protocol.route.TopicRouteData;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
-/** Calls of the admin client, one a step. A step that throws is a line with its error, and the others still run. */
+/** Calls of the admin client that concern topics, messages and brokers, one a step. */
 final class Admin {
-    /** A step's work: the value that its line gets. */
-    private interface Step {
-        Object run() throws Exception;
-    }
-
     private Admin() {
     }
 
     static void run(Args args) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(20_000);
-        admin.setNamesrvAddr(args.need("namesrv"));
-        admin.setInstanceName("admin");
-        admin.start();
+        AdminSteps steps = new AdminSteps(args, "admin");
+        DefaultMQAdminExt admin = steps.admin;
         String broker = args.need("broker");
         String topic = args.need("topic");
         int queues = args.number("queues", 3);
         for (String step : args.list("steps")) {
             switch (step) {
                 case "createTopic":
-                    step(step, () -> {
+                    steps.step(step, () -> {
                         admin.createAndUpdateTopicConfig(broker, new TopicConfig(topic, queues, queues, 6));
                         return true;
                     });
                     break;
                 case "topicConfig":
-                    step(step, () -> {
+                    steps.step(step, () -> {
                         TopicConfig config = admin.examineTopicConfig(broker, topic);
                         return Out.row("read", config.getReadQueueNums(), "write", config.getWriteQueueNums(), "perm", config.getPerm());
                     });
                     break;
                 case "route":
-                    step(step, () -> route(admin.examineTopicRouteInfo(topic)));
+                    steps.step(step, () -> route(admin.examineTopicRouteInfo(topic)));
                     break;
                 case "cluster":
-                    step(step, () -> cluster(admin.examineBrokerClusterInfo()));
+                    steps.step(step, () -> cluster(admin.examineBrokerClusterInfo()));
                     break;
                 case "topics":
-                    step(step, () -> new TreeSet<>(admin.fetchAllTopicList().getTopicList()));
+                    steps.step(step, () -> new TreeSet<>(admin.fetchAllTopicList().getTopicList()));
                     break;
                 case "byId":
-                    step(step, () -> Out.message(admin.viewMessage(topic, args.need("id"))));
+                    steps.step(step, () -> Out.message(admin.viewMessage(topic, args.need("id"))));
                     break;
                 case "byUniqKey":
-                    step(step, () -> Out.message(admin.viewMessage(topic, args.need("uniq-key"))));
+                    steps.step(step, () -> Out.message(admin.viewMessage(topic, args.need("uniq-key"))));
                     break;
                 case "byKey":
-                    step(step, () -> {
+                    steps.step(step, () -> {
                         QueryResult result = admin.queryMessage(topic, args.need("key"), 64, 0, Long.MAX_VALUE);
                         Map<String, Object> found = new TreeMap<>();
                         for (MessageExt message : result.getMessageList()) {
@@ -71,7 +64,7 @@ final class Admin {
                     });
                     break;
                 case "topicStats":
-                    step(step, () -> {
+                    steps.step(step, () -> {
                         Map<String, Object> table = new TreeMap<>();
                         for (Map.Entry<MessageQueue, TopicOffset> e : admin.examineTopicStats(topic).getOffsetTable().entrySet()) {
                             table.put(String.valueOf(e.getKey().getQueueId()), e.getValue().getMinOffset() + "-" + e.getValue().getMaxOffset());
@@ -80,31 +73,22 @@ final class Admin {
                     });
                     break;
                 case "runtime":
-                    step(step, () -> admin.fetchBrokerRuntimeStats(broker).getTable());
+                    steps.step(step, () -> admin.fetchBrokerRuntimeStats(broker).getTable());
                     break;
                 case "brokerConfig":
-                    step(step, () -> admin.getBrokerConfig(broker));
+                    steps.step(step, () -> admin.getBrokerConfig(broker));
                     break;
                 case "connection":
-                    step(step, () -> admin.examineConsumerConnectionInfo(args.need("group")).getConnectionSet().size());
+                    steps.step(step, () -> admin.examineConsumerConnectionInfo(args.need("group")).getConnectionSet().size());
                     break;
                 case "groupTopics":
-                    step(step, () -> admin.queryTopicConsumeByWho(topic).getGroupList());
+                    steps.step(step, () -> admin.queryTopicConsumeByWho(topic).getGroupList());
                     break;
                 default:
                     throw new IllegalArgumentException("step " + step);
             }
         }
-        admin.shutdown();
-        Out.line(Out.row("done", true));
-    }
-
-    private static void step(String name, Step step) {
-        try {
-            Out.line(Out.row("step", name, "value", step.run()));
-        } catch (Throwable t) {
-            Out.line(Out.row("step", name, "failure", String.valueOf(t)));
-        }
+        steps.end();
     }
 
     private static Object route(TopicRouteData route) {

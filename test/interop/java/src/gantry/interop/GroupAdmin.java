@@ -13,20 +13,14 @@ import org.apache.rocketmq.remoting.protocol.body.ProducerTableInfo;
 import org.apache.rocketmq.remoting.protocol.body.QueueTimeSpan;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
-/** Calls of the admin client that concern consumer groups and their live clients, one a step, as in {@link Admin}. */
+/** Calls of the admin client that concern consumer groups and their live clients, one a step. */
 final class GroupAdmin {
-    private interface Step {
-        Object run() throws Exception;
-    }
-
     private GroupAdmin() {
     }
 
     static void run(Args args) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(20_000);
-        admin.setNamesrvAddr(args.need("namesrv"));
-        admin.setInstanceName("group-admin");
-        admin.start();
+        AdminSteps steps = new AdminSteps(args, "group-admin");
+        DefaultMQAdminExt admin = steps.admin;
         String broker = args.need("broker");
         String topic = args.need("topic");
         String group = args.need("group");
@@ -34,7 +28,7 @@ final class GroupAdmin {
             // A step may have a value: name=value.
             String name = step.split("=")[0];
             String value = step.contains("=") ? step.substring(step.indexOf('=') + 1) : "";
-            step(name, () -> {
+            steps.step(name, () -> {
                 switch (name) {
                     case "connection":
                         return connection(admin.examineConsumerConnectionInfo(group));
@@ -80,16 +74,7 @@ final class GroupAdmin {
                 }
             });
         }
-        admin.shutdown();
-        Out.line(Out.row("done", true));
-    }
-
-    private static void step(String name, Step step) {
-        try {
-            Out.line(Out.row("step", name, "value", step.run()));
-        } catch (Throwable t) {
-            Out.line(Out.row("step", name, "failure", String.valueOf(t)));
-        }
+        steps.end();
     }
 
     private static String clientId(DefaultMQAdminExt admin, String group) throws Exception {

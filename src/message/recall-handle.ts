@@ -1,7 +1,7 @@
 // What the sender of a timer message is given to cancel it with: base64url of `v1 TOPIC BROKER TIME UNIQ_KEY`, where TIME lies 1 ms behind
 // the start of the slot. RocketMQ: RecallMessageHandle.
 
-import { PropertyName } from '../../message/index.ts';
+import { PropertyName } from './property-names.ts';
 
 export interface RecallHandle {
   readonly topic: string;
