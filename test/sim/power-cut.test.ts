@@ -104,6 +104,10 @@ describe('seeded power cuts', () => {
     for (const seed of [540, 451215, 451606]) await replayable(seed, { retention: true });
   });
 
+  it('zeros that a cut left in a queue are no units: a queue whose log is all gone begins at 0', async () => {
+    await replayable(910005, { retention: true });
+  });
+
   it('a torn record of the very millisecond that the checkpoint names is an end, where our own mark was lost', async () => {
     await replayable(452485, { retention: true });
   });
