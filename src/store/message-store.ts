@@ -10,7 +10,7 @@
 import {
   type Clock,
   errorText,
-  GantryError,
+  type GantryError,
   type Logger,
   type QueueOffset,
   queueOffset,
@@ -27,7 +27,6 @@ import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
 import { GroupCommit } from './flush/group-commit.ts';
 import { PoolCommit } from './flush/pool-commit.ts';
-import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
 import {
   BatchEncoder,
@@ -44,10 +43,10 @@ import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import type { QueueUnits } from './read/queue-units.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { scanSince } from './recovery/scan-since.ts';
-import { Retention } from './retention/index.ts';
+import { type TruncationOptions, truncate } from './recovery/truncation.ts';
+import { Retention, TopicDeletion } from './retention/index.ts';
 import { type Ready, segmentMemory, warmFiles } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
 
@@ -97,7 +96,6 @@ export class MessageStore {
   readonly #log: CommitLog;
   readonly #kinds: QueueKinds;
   readonly #queues: ConsumeQueueStore;
-  readonly #index: IndexService | undefined;
   readonly #checkpoint: StoreCheckpoint;
   readonly #dispatcher: Dispatcher;
   readonly #acks: AckQueue;
@@ -112,11 +110,11 @@ export class MessageStore {
   readonly #guard: PutGuard;
   readonly #derived: DerivedFlush;
   readonly #deleted: DeletedTopics;
-  readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
+  readonly #deletion: TopicDeletion;
+  readonly #truncation: TruncationOptions;
   readonly #seldom: SeldomWarning;
   readonly #timers: Array<{ cancel(): void }> = [];
 
-  #deletions: Promise<void> = Promise.resolve();
   #arrival: ArrivalListener = () => {};
   #progressed: () => void = () => {};
   #watcher: LogWatcher | undefined;
@@ -135,10 +133,8 @@ export class MessageStore {
     this.#syncFlush = parts.config.flushDiskType === 'SYNC_FLUSH';
     this.#kinds = parts.kinds;
     this.#queues = parts.kinds.plain;
-    this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
     this.#deleted = parts.deleted;
-    this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
     this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.times = new StageTimes(this.#clock);
@@ -207,7 +203,7 @@ export class MessageStore {
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       checkpoint: this.#checkpoint,
       deleted: this.#deleted,
       dispatcher: this.#dispatcher,
@@ -223,16 +219,40 @@ export class MessageStore {
       log: this.#log,
       queues: this.#queues,
       kinds: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       disk: this.#disk,
       derived: this.#derived,
       onQueuesRemoved: () => this.#dispatcher.forgetQueues(),
     });
+    this.#deletion = new TopicDeletion({
+      log: this.#log,
+      kinds: this.#kinds,
+      deleted: this.#deleted,
+      dispatcher: this.#dispatcher,
+      appender: this.#appender,
+      guard: this.#guard,
+      acks: this.#acks,
+      askTurn: () => this.#askTurn(),
+      onDeleted: (topic) => this.#watcher?.topicDeleted(topic),
+    });
+    this.#truncation = {
+      logger: this.#logger,
+      log: this.#log,
+      kinds: this.#kinds,
+      index: parts.index,
+      cutIdleIndex: parts.cutIdleIndex,
+      checkpoint: this.#checkpoint,
+      derived: this.#derived,
+      deleted: this.#deleted,
+      dispatcher: this.#dispatcher,
+      acks: this.#acks,
+      onCut: (offset) => this.#watcher?.cut(offset),
+    };
     this.#reader = new MessageReader({
       logger: this.#logger,
       log: this.#log,
       kinds: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       config: this.config,
       memoryBytes: parts.memoryBytes,
     });
@@ -511,36 +531,8 @@ export class MessageStore {
    * topic of the same name begins at ordinal 0. Puts to these topics are refused meanwhile. RocketMQ: deleteTopics, which keeps no
    * record of it. @throws GantryError IO, DISK_FULL: the topics are as before, but after a failed sync the next start may find them deleted.
    */
-  async deleteTopics(topics: readonly string[]): Promise<void> {
-    // One after the other: a second deletion of a topic must not be answered before the first is durable.
-    const deletion = this.#deletions.then(() => this.#deleteTopics(topics));
-    this.#deletions = deletion.catch(() => {});
-    await deletion;
-  }
-
-  async #deleteTopics(topics: readonly string[]): Promise<void> {
-    if (this.#guard.closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    // Also one without queues: the log may have its messages, and they must not come back when queues are built again.
-    const doomed = topics.filter(
-      (topic) => this.#kinds.has(topic) || (canBeFolder(topic) && this.#log.wrote > this.#log.minimum),
-    );
-    if (doomed.length === 0) return;
-    for (const topic of doomed) this.#guard.deleting.add(topic);
-    try {
-      const end = this.#log.wrote;
-      await this.#durable(end);
-      this.#deleted.add(doomed, end, this.#log.minimum);
-      this.#dispatcher.livesChanged();
-      for (const topic of doomed) {
-        this.#watcher?.topicDeleted(topic);
-        const watched = this.#kinds.of(topic).filter((queue) => queue.watched);
-        this.#kinds.remove(topic);
-        this.#appender.queuesRemoved();
-        for (const { queueId } of watched) this.watch(topic, queueId, true);
-      }
-    } finally {
-      for (const topic of doomed) this.#guard.deleting.delete(topic);
-    }
+  deleteTopics(topics: readonly string[]): Promise<void> {
+    return this.#deletion.delete(topics);
   }
 
   /**
@@ -554,28 +546,7 @@ export class MessageStore {
     const failure = this.#log.syncFailure ?? this.#log.writeDelayed;
     if (failure !== undefined) throw failure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
-    const goOn = await this.#derived.pause();
-    try {
-      // First: units that are gone must not be vouched for, nor bytes be durable that are not there.
-      this.#checkpoint.mark?.lower(offset);
-      await this.#derived.logCutTo(offset);
-      await this.#derived.writeCheckpoint();
-      for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
-      for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
-      await this.#index?.truncateTo(offset);
-      await this.#cutIdleIndex(offset);
-      this.#log.truncateTo(offset);
-      this.#watcher?.cut(offset);
-      this.#dispatcher.startAt(offset);
-      // What is put now waits for its own bytes.
-      this.#acks.progress(this.#log.committed, this.#log.flushed);
-      this.#deleted.lowerTo(offset);
-      this.#dispatcher.livesChanged();
-      this.#derived.saveBounds();
-    } finally {
-      this.#checkpoint.mark?.release();
-      goOn();
-    }
+    await truncate(this.#truncation, offset);
     return true;
   }
 
@@ -740,20 +711,6 @@ export class MessageStore {
   /** Makes queues and index durable now instead of at the next interval. */
   flushDerived(done?: (error: GantryError | undefined) => void): void {
     this.#derived.flush(done);
-  }
-
-  // --- Helpers of close, truncate and delete
-
-  /** Resolves when everything below `offset`, which was put, is on disk, also with asynchronous flush. @throws GantryError IO, DISK_FULL. */
-  async #durable(offset: number): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      const settle = (status: PutMessageStatus, reason: string): void => {
-        if (status !== PutMessageStatus.PUT_OK) return reject(new GantryError('IO', reason));
-        this.#log.syncTo(offset, (error) => (error === undefined ? resolve() : reject(error)));
-      };
-      this.#acks.park(offset, false, { settle });
-      this.#askTurn();
-    });
   }
 
   /** Resolves when everything put is committed, synced and dispatched, or can't be. */

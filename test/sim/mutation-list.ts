@@ -18,6 +18,7 @@ export interface Mutation {
 
 const LOG = 'store/commit-log/commit-log.js';
 const STORE = 'store/message-store.js';
+const TRUNCATION = 'store/recovery/truncation.js';
 const SEGMENTS = 'store/segment/segment-directory.js';
 const SAVE = 'io/whole-file.js';
 
@@ -37,9 +38,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'acknowledge what an old mark covers after a cut of the log',
     changes: [
       {
-        file: STORE,
-        find: 'this.#acks.progress(this.#log.committed, this.#log.flushed);\n            this.#deleted.lowerTo(offset);',
-        replace: 'this.#deleted.lowerTo(offset);',
+        file: TRUNCATION,
+        find: 'acks.progress(log.committed, log.flushed);\n        deleted.lowerTo(offset);',
+        replace: 'deleted.lowerTo(offset);',
       },
     ],
   },
@@ -197,6 +198,6 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'keep an index that is turned off as it is when the log is cut',
-    changes: [{ file: STORE, find: 'await this.#cutIdleIndex(offset);', replace: '' }],
+    changes: [{ file: TRUNCATION, find: 'await cutIdleIndex(offset);', replace: '' }],
   },
 ];
