@@ -190,8 +190,8 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "forget the directory's fsync: of queue files",
     changes: [
       {
-        file: 'store/consume-queue/consume-queue-store.js',
-        find: 'this.#fs.syncDirectoryLater(folder, (error) => {',
+        file: 'store/consume-queue/unsynced-files.js',
+        find: 'fs.syncDirectoryLater(folder, (error) => {',
         replace: '((done) => this.#options.clock.soon(() => done(undefined)))((error) => {',
       },
     ],
