@@ -18,6 +18,7 @@ export interface Mutation {
 
 const LOG = 'store/commit-log/commit-log.js';
 const STORE = 'store/message-store.js';
+const TURNS = 'store/turns.js';
 const TRUNCATION = 'store/recovery/truncation.js';
 const SEGMENTS = 'store/segment/segment-directory.js';
 const SAVE = 'io/whole-file.js';
@@ -58,7 +59,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'checkpoint early: the log is said to be durable when it is written',
     changes: [
       {
-        file: STORE,
+        file: TURNS,
         find: 'this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
         replace:
           'this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
@@ -103,8 +104,8 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'dispatch past the confirm offset',
     changes: [
       {
-        file: STORE,
-        find: 'this.#dispatcher.run(this.#log, this.#confirmed,',
+        file: TURNS,
+        find: 'this.#dispatcher.run(this.#log, this.confirmed,',
         replace: 'this.#dispatcher.run(this.#log, this.#log.committed,',
       },
     ],
@@ -113,7 +114,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'confirm what is not synced',
     changes: [
       {
-        file: STORE,
+        file: TURNS,
         find: '? this.#log.flushed : this.#log.committed',
         replace: '? this.#log.committed : this.#log.committed',
       },
