@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type HistoryOptions, type HistoryReport, runHistory } from './power-cut.ts';
+import type { HistoryOptions, HistoryReport } from './history-options.ts';
+import { runHistory } from './power-cut.ts';
 
 const SEEDS = { SYNC_FLUSH: 300, ASYNC_FLUSH: 100 } as const;
 const DAMAGE_SEEDS = 60;
