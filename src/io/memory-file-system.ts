@@ -1,5 +1,6 @@
 // A disk in memory that can do everything a real disk does to a program: lose what was not synced, keep half of it, fail,
-// fill up and dawdle. What programs see and what is durable are kept apart (memory-node.ts); `powerCut` lets a seed decide
+// fill up and dawdle. What programs see and what is durable are kept apart (memory-tree.ts the names, memory-node.ts the
+// content); `powerCut` lets a seed decide
 // what of the difference survived. Every asynchronous completion passes through a scheduler that is handed in, so that a seed
 // orders those too.
 //
@@ -7,18 +8,12 @@
 // own name durable, an asynchronous write is seen when it completes and not before, and a failed sync loses what it covered.
 
 import { assert, type Clock, GantryError, type Random, systemClock } from '../common/index.ts';
-import type { DoneMapping, FileMapper } from './file-mapper.ts';
+import type { DoneMapping, FileMapper, Mapping } from './file-mapper.ts';
 import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode, SyncLane } from './file-system.ts';
 import { type FaultRule, Faults, type Hold, type InjectedFault, type Operation } from './memory-faults.ts';
-import {
-  DirectoryNode,
-  FileNode,
-  keepSomeNames,
-  MemoryMapping,
-  type MemoryNode,
-  type NameChange,
-  settleNames,
-} from './memory-node.ts';
+import { MemoryFileHandle, powerError } from './memory-file-handle.ts';
+import { DirectoryNode, FileNode, MemoryMapping, type MemoryNode } from './memory-node.ts';
+import { ioError, MemoryTree } from './memory-tree.ts';
 
 const PAGE = 4096;
 
@@ -52,8 +47,7 @@ export class MemoryFileSystem implements FileSystem {
   /** What `usedFraction` answers while no capacity is set. */
   reportedUsedFraction = 0;
 
-  #root: DirectoryNode;
-  #names: NameChange[] = [];
+  #tree: MemoryTree;
   #boots = 1;
   readonly #ids = new WeakMap<MemoryNode, number>();
   #lastId = 0;
@@ -76,7 +70,7 @@ export class MemoryFileSystem implements FileSystem {
     this.#clock = clock;
     this.#random = options.random;
     this.#schedule = options.schedule ?? ((task) => clock.soon(task));
-    this.#root = new DirectoryNode(clock.now());
+    this.#tree = new MemoryTree(clock);
     for (const path of options.directories ?? []) this.makeDirectory(path);
     this.settle();
   }
@@ -85,12 +79,12 @@ export class MemoryFileSystem implements FileSystem {
 
   open(path: string, mode: OpenMode): FileHandle {
     this.#begin('open', path);
-    let node = this.#find(path);
+    let node = this.#tree.find(path);
     if (node instanceof DirectoryNode) throw ioError('open', path, 'EISDIR');
     if (node === undefined) {
       if (mode !== 'create') throw ioError('open', path, 'ENOENT');
       this.#begin('create', path);
-      node = this.#create(path);
+      node = this.#tree.create(path);
     }
     this.#openHandles++;
     return new MemoryFileHandle(this, path, node, mode !== 'read');
@@ -98,7 +92,7 @@ export class MemoryFileSystem implements FileSystem {
 
   stat(path: string): FileStat | undefined {
     this.#requirePower('look at', path);
-    const node = this.#find(path);
+    const node = this.#tree.find(path);
     if (node === undefined) return undefined;
     const isDirectory = node instanceof DirectoryNode;
     return {
@@ -111,7 +105,7 @@ export class MemoryFileSystem implements FileSystem {
 
   list(path: string): string[] {
     this.#requirePower('list', path);
-    const node = this.#find(path);
+    const node = this.#tree.find(path);
     if (node === undefined) return [];
     if (node instanceof FileNode) throw ioError('list', path, 'ENOTDIR');
     // Reversed, so that nobody relies on an order that a real directory does not promise.
@@ -120,78 +114,52 @@ export class MemoryFileSystem implements FileSystem {
 
   makeDirectory(path: string): void {
     this.#begin('makeDirectory', path);
-    let directory = this.#root;
-    for (const name of split(path)) {
-      let next = directory.seen.get(name);
-      if (next instanceof FileNode) throw ioError('create the directory', path, 'ENOTDIR');
-      if (next === undefined) {
-        next = new DirectoryNode(this.#clock.now());
-        this.#rename([{ directory, name, node: next }]);
-      }
-      directory = next;
-    }
+    this.#tree.makeDirectory(path);
   }
 
   remove(path: string): void {
     this.#begin('remove', path);
-    const node = this.#find(path);
+    const node = this.#tree.find(path);
     if (node === undefined) return;
     if (node instanceof DirectoryNode) throw ioError('remove', path, 'EISDIR');
-    const { directory, name } = this.#place(path, 'remove');
-    this.#rename([{ directory, name, node: undefined }]);
+    this.#tree.remove(path);
   }
 
   removeLater(path: string, done: Done): void {
-    let failure: GantryError | undefined;
-    try {
-      failure = this.#attempt('remove', path)?.error;
-    } catch (error) {
-      return this.failLater(done, error as GantryError);
-    }
-    const remove = (): DirectoryNode => {
-      const node = this.#find(path);
-      const { directory, name } = this.#place(path, 'remove');
+    const remove = (): void => {
+      const node = this.#tree.find(path);
+      const { directory, name } = this.#tree.place(path, 'remove');
       if (node instanceof DirectoryNode) throw ioError('remove', path, 'EISDIR');
-      if (node !== undefined) this.#rename([{ directory, name, node: undefined }]);
-      return directory;
+      if (node !== undefined) this.#tree.change([{ directory, name, node: undefined }]);
     };
     const run = (): void => {
-      if (failure !== undefined) return done(failure);
-      try {
-        this.#settleDirectory(remove());
-      } catch (error) {
-        return done(error as GantryError);
-      }
-      done(undefined);
+      remove();
+      this.#tree.settleDirectory(this.#tree.place(path, 'remove').directory);
     };
     const leave = (random: Random): void => {
       if (random.int(2) === 0) remove();
     };
-    this.#submit('remove', path, failure === undefined ? leave : undefined, run);
+    this.#attemptLater('remove', path, done, run, leave);
   }
 
   removeTree(path: string): void {
     this.#begin('remove', path);
-    const node = this.#find(path);
-    if (node === undefined) return;
-    if (node instanceof DirectoryNode) this.#empty(node);
-    const { directory, name } = this.#place(path, 'remove');
-    this.#rename([{ directory, name, node: undefined }]);
+    if (this.#tree.find(path) !== undefined) this.#tree.remove(path);
   }
 
   rename(from: string, to: string): void {
     this.#begin('rename', from);
-    const node = this.#find(from);
+    const node = this.#tree.find(from);
     if (node === undefined) throw ioError('rename', from, 'ENOENT');
-    const source = this.#place(from, 'rename');
-    const target = this.#place(to, 'rename');
+    const source = this.#tree.place(from, 'rename');
+    const target = this.#tree.place(to, 'rename');
     const old = target.directory.seen.get(target.name);
     if (old instanceof DirectoryNode && (node instanceof FileNode || old.seen.size > 0)) {
       throw ioError('rename', from, node instanceof FileNode ? 'EISDIR' : 'ENOTEMPTY');
     }
     if (old instanceof FileNode && node instanceof DirectoryNode) throw ioError('rename', from, 'ENOTDIR');
     if (old === node) return;
-    this.#rename([
+    this.#tree.change([
       { ...source, node: undefined },
       { ...target, node },
     ]);
@@ -199,50 +167,31 @@ export class MemoryFileSystem implements FileSystem {
 
   syncDirectory(path: string): void {
     this.#begin('syncDirectory', path);
-    const directory = this.#find(path);
+    const directory = this.#tree.find(path);
     if (!(directory instanceof DirectoryNode)) throw ioError('sync the directory', path, 'ENOENT');
-    this.#settleDirectory(directory);
+    this.#tree.settleDirectory(directory);
   }
 
   syncDirectoryLater(path: string, done: Done): void {
-    let failure: GantryError | undefined;
-    try {
-      failure = this.#attempt('syncDirectory', path)?.error;
-    } catch (error) {
-      return this.failLater(done, error as GantryError);
-    }
     // As with a file, what comes after the call is not covered.
-    const directory = this.#find(path);
-    const covered = new Set(this.#names);
-    this.#submit('syncDirectory', path, undefined, () => {
-      if (failure === undefined && directory instanceof DirectoryNode) this.#settleDirectory(directory, covered);
-      done(failure);
+    const directory = this.#tree.find(path);
+    const covered = new Set(this.#tree.changes);
+    this.#attemptLater('syncDirectory', path, done, () => {
+      if (directory instanceof DirectoryNode) this.#tree.settleDirectory(directory, covered);
     });
   }
 
   createSized(path: string, length: number, done: Done): void {
-    let failure: GantryError | undefined;
-    try {
-      failure = this.#attempt('createSized', path)?.error;
-    } catch (error) {
-      return this.failLater(done, error as GantryError);
-    }
     const create = (): FileNode => {
-      const node = this.#find(path);
+      const node = this.#tree.find(path);
       if (node instanceof DirectoryNode) throw ioError('create', path, 'EISDIR');
-      return node ?? this.#create(path);
+      return node ?? this.#tree.create(path);
     };
     const run = (): void => {
-      if (failure !== undefined) return done(failure);
-      try {
-        const node = create();
-        node.truncate(length);
-        if (!this.syncLies) node.settle(node.order);
-        this.#settleDirectory(this.#place(path, 'create').directory);
-      } catch (error) {
-        return done(error as GantryError);
-      }
-      done(undefined);
+      const node = create();
+      node.truncate(length);
+      if (!this.syncLies) node.settle(node.order);
+      this.#tree.settleDirectory(this.#tree.place(path, 'create').directory);
     };
     const leave = (random: Random): void => {
       const reached = random.int(4);
@@ -251,7 +200,7 @@ export class MemoryFileSystem implements FileSystem {
       if (reached >= 2) node.truncate(length);
       if (reached === 3) node.settle(node.order);
     };
-    this.#submit('createSized', path, failure === undefined ? leave : undefined, run);
+    this.#attemptLater('createSized', path, done, run, leave);
   }
 
   bootId(): string {
@@ -269,19 +218,12 @@ export class MemoryFileSystem implements FileSystem {
 
   #map(handle: FileHandle, position: number, length: number, done: DoneMapping): void {
     assert(handle instanceof MemoryFileHandle && position % PAGE === 0, 'a mapping of another disk, or in a page');
-    const fail = (error: GantryError): void => done(error, undefined);
-    let failure: GantryError | undefined;
-    try {
-      failure = this.#attempt('map', handle.path)?.error;
-    } catch (error) {
-      return this.failLater(fail, error as GantryError);
-    }
     const { node } = handle;
-    this.#submit('map', handle.path, undefined, () => {
-      if (failure !== undefined) return fail(failure);
-      const free = this.#capacityPages === undefined ? Infinity : this.#capacityPages - this.#usedPages(this.#root);
+    let mapped: Mapping | undefined;
+    const run = (): void => {
+      const free = this.#capacityPages === undefined ? Infinity : this.#capacityPages - this.#tree.usedPages;
       if (!node.seen.reserve(position, length, free)) {
-        return fail(new GantryError('DISK_FULL', `no space left while trying to reserve ${handle.path}`));
+        throw new GantryError('DISK_FULL', `no space left while trying to reserve ${handle.path}`);
       }
       const mapping = new MemoryMapping(node, position, length);
       this.#mappings.add(mapping);
@@ -291,14 +233,15 @@ export class MemoryFileSystem implements FileSystem {
         mapping.end();
         this.#mappings.delete(mapping);
       };
-      done(undefined, { bytes: mapping.bytes, end });
-    });
+      mapped = { bytes: mapping.bytes, end };
+    };
+    this.#attemptLater('map', handle.path, (error) => done(error, mapped), run);
   }
 
   usedFraction(path: string): number {
     this.#requirePower('look at', path);
     if (this.#capacityPages === undefined) return this.reportedUsedFraction;
-    return this.#capacityPages === 0 ? 1 : this.#usedPages(this.#root) / this.#capacityPages;
+    return this.#capacityPages === 0 ? 1 : this.#tree.usedPages / this.#capacityPages;
   }
 
   openSyncLane(): SyncLane {
@@ -319,12 +262,12 @@ export class MemoryFileSystem implements FileSystem {
 
   /** Leaves room for `bytes` more in blocks of 4 KiB; a write beyond that does what fits and fails with DISK_FULL. */
   fillAfter(bytes: number): void {
-    this.#capacityPages = this.#usedPages(this.#root) + Math.floor(bytes / PAGE);
+    this.#capacityPages = this.#tree.usedPages + Math.floor(bytes / PAGE);
   }
 
   /** Sets when a file was written last. */
   setModified(path: string, modifiedMs: number): void {
-    this.#find(path)!.modifiedMs = modifiedMs;
+    this.#tree.find(path)!.modifiedMs = modifiedMs;
   }
 
   /** Ends a full disk. */
@@ -350,15 +293,7 @@ export class MemoryFileSystem implements FileSystem {
   /** Makes everything that programs see durable, as after a long quiet time. */
   settle(): void {
     this.#absorb();
-    for (const change of this.#names) settleNames(change);
-    this.#names = [];
-    const walk = (directory: DirectoryNode): void => {
-      for (const node of directory.seen.values()) {
-        if (node instanceof DirectoryNode) walk(node);
-        else node.settle(node.order);
-      }
-    };
-    walk(this.#root);
+    this.#tree.settle();
   }
 
   /**
@@ -369,16 +304,7 @@ export class MemoryFileSystem implements FileSystem {
   powerCut(random: Random, unit?: number): void {
     this.#boots++;
     this.#endProcess(random);
-    keepSomeNames(this.#names, random);
-    this.#names = [];
-    const walk = (directory: DirectoryNode): void => {
-      directory.seen = new Map(directory.durable);
-      for (const node of directory.seen.values()) {
-        if (node instanceof DirectoryNode) walk(node);
-        else node.powerCut(random, unit);
-      }
-    };
-    walk(this.#root);
+    this.#tree.powerCut(random, unit);
   }
 
   /** The process is killed: the system keeps all that was written; what was in flight is done, in part done or not. Handles are dead. */
@@ -390,7 +316,7 @@ export class MemoryFileSystem implements FileSystem {
   clone(options: Omit<MemoryFileSystemOptions, 'directories'> = {}): MemoryFileSystem {
     this.#absorb();
     const copy = new MemoryFileSystem({ clock: this.#clock, ...options });
-    copy.#root = this.#root.clone();
+    copy.#tree = this.#tree.clone(copy.#clock);
     return copy;
   }
 
@@ -513,7 +439,7 @@ export class MemoryFileSystem implements FileSystem {
   /** How much of a write there is room for. */
   #fitting(node: FileNode, length: number, position: number): number {
     if (this.#capacityPages === undefined) return length;
-    return node.seen.fitting(length, position, this.#capacityPages - this.#usedPages(this.#root));
+    return node.seen.fitting(length, position, this.#capacityPages - this.#tree.usedPages);
   }
 
   #write(path: string, node: FileNode, bytes: Uint8Array, position: number, fault: Struck | undefined): void {
@@ -536,12 +462,22 @@ export class MemoryFileSystem implements FileSystem {
     }
   }
 
-  #settleDirectory(directory: DirectoryNode, covered?: ReadonlySet<NameChange>): void {
-    this.#names = this.#names.filter((change) => {
-      if (covered !== undefined && !covered.has(change)) return true;
-      if (!change.some((part) => part.directory === directory)) return true;
-      settleNames(change);
-      return false;
+  /** Attempts an operation that completes later: a fault, and what `work` throws then, are reported to `done`. */
+  #attemptLater(operation: Operation, path: string, done: Done, work: () => void, leave?: Leave): void {
+    let fault: Struck | undefined;
+    try {
+      fault = this.#attempt(operation, path);
+    } catch (error) {
+      return this.failLater(done, error as GantryError);
+    }
+    this.#submit(operation, path, fault === undefined ? leave : undefined, () => {
+      let failure = fault?.error;
+      try {
+        if (failure === undefined) work();
+      } catch (error) {
+        failure = error as GantryError;
+      }
+      done(failure);
     });
   }
 
@@ -617,55 +553,6 @@ export class MemoryFileSystem implements FileSystem {
   #requirePower(operation: string, path: string): void {
     if (this.#down) throw powerError(operation, path);
   }
-
-  #rename(change: NameChange): void {
-    for (const { directory, name, node } of change) {
-      if (node === undefined) directory.seen.delete(name);
-      else directory.seen.set(name, node);
-      directory.modifiedMs = this.#clock.now();
-    }
-    this.#names.push(change);
-  }
-
-  #empty(directory: DirectoryNode): void {
-    for (const [name, node] of [...directory.seen]) {
-      if (node instanceof DirectoryNode) this.#empty(node);
-      this.#rename([{ directory, name, node: undefined }]);
-    }
-  }
-
-  #create(path: string): FileNode {
-    const { directory, name } = this.#place(path, 'create');
-    const node = new FileNode(this.#clock.now());
-    this.#rename([{ directory, name, node }]);
-    return node;
-  }
-
-  #find(path: string): MemoryNode | undefined {
-    let node: MemoryNode | undefined = this.#root;
-    for (const name of split(path)) {
-      if (!(node instanceof DirectoryNode)) return undefined;
-      node = node.seen.get(name);
-    }
-    return node;
-  }
-
-  #place(path: string, action: string): { directory: DirectoryNode; name: string } {
-    const names = split(path);
-    const name = names.pop();
-    if (name === undefined) throw ioError(action, path, 'EBUSY');
-    const directory = this.#find(names.join('/'));
-    if (!(directory instanceof DirectoryNode)) throw ioError(action, path, 'ENOENT');
-    return { directory, name };
-  }
-
-  #usedPages(directory: DirectoryNode): number {
-    let pages = 0;
-    for (const node of directory.seen.values()) {
-      pages += node instanceof DirectoryNode ? this.#usedPages(node) : node.seen.pageCount;
-    }
-    return pages;
-  }
 }
 
 /** What a fault does to one operation. */
@@ -673,106 +560,6 @@ interface Struck {
   error: GantryError;
   keepBytes: number;
   silent: boolean;
-}
-
-class MemoryFileHandle implements FileHandle {
-  readonly path: string;
-  readonly fd = -1;
-  readonly node: FileNode;
-  /** What the system calls it; `fd` stays -1, so that nobody hands it to the real one. */
-  readonly number: number;
-  readonly #disk: MemoryFileSystem;
-  readonly #epoch: number;
-  readonly #writable: boolean;
-  #open = true;
-
-  constructor(disk: MemoryFileSystem, path: string, node: FileNode, writable: boolean) {
-    this.path = path;
-    this.node = node;
-    this.#disk = disk;
-    this.#epoch = disk.epoch;
-    this.#writable = writable;
-    this.number = disk.handleOpened(this);
-  }
-
-  readSync(target: Uint8Array, targetStart: number, length: number, position: number): number {
-    this.#require('read', false);
-    return this.#disk.readNow(this, target, targetStart, length, position);
-  }
-
-  read(target: Uint8Array, targetStart: number, length: number, position: number, done: DoneBytes): void {
-    this.#later(
-      'read',
-      false,
-      () => this.#disk.readLater(this, target, targetStart, length, position, done),
-      (error) => done(error, 0),
-    );
-  }
-
-  writeSync(source: Uint8Array, sourceStart: number, length: number, position: number): void {
-    this.#require('write', true);
-    // A copy even of a Buffer, whose `slice` would share its memory.
-    this.#disk.writeNow(this, new Uint8Array(source.subarray(sourceStart, sourceStart + length)), position);
-  }
-
-  write(source: Uint8Array, sourceStart: number, length: number, position: number, done: Done): void {
-    const bytes = source.subarray(sourceStart, sourceStart + length);
-    this.#later('write', true, () => this.#disk.writeLater(this, bytes, position, done), done);
-  }
-
-  sync(done: Done): void {
-    this.#later('sync', false, () => this.#disk.syncLater(this, done), done);
-  }
-
-  syncSync(): void {
-    this.#require('sync', false);
-    this.#disk.syncNow(this);
-  }
-
-  truncateSync(length: number): void {
-    this.#require('change the length of', true);
-    this.#disk.truncateNow(this, length);
-  }
-
-  size(): number {
-    this.#require('look at', false);
-    return this.node.seen.length;
-  }
-
-  close(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#disk.handleClosed(this.#epoch, this.number);
-  }
-
-  #require(action: string, write: boolean): void {
-    if (!this.#open || this.#epoch !== this.#disk.epoch) throw ioError(action, this.path, 'EBADF');
-    if (write && !this.#writable) throw ioError(action, this.path, 'EBADF');
-    if (this.#disk.isDown) throw powerError(action, this.path);
-  }
-
-  /** Starts asynchronous work; what cannot start is reported to its callback, as a real disk does it. */
-  #later(action: string, write: boolean, start: () => void, fail: (error: GantryError) => void): void {
-    try {
-      this.#require(action, write);
-      start();
-    } catch (error) {
-      if (!(error instanceof GantryError)) throw error;
-      this.#disk.failLater(fail, error);
-    }
-  }
-}
-
-function ioError(action: string, path: string, reason: string): GantryError {
-  return new GantryError('IO', `cannot ${action} ${path}: ${reason}`);
-}
-
-function powerError(action: string, path: string): GantryError {
-  return ioError(action, path, 'the power is off');
-}
-
-function split(path: string): string[] {
-  return path.split('/').filter((name) => name !== '' && name !== '.');
 }
 
 function same(a: Uint8Array, b: Uint8Array): boolean {

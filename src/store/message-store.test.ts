@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Clock, FakeClock, systemClock } from '../common/index.ts';
 import { type FileHandle, type FileSystem, MemoryFileSystem } from '../io/index.ts';
-import { decodeMessages, hostField } from '../message/index.ts';
+import { decodeMessages } from '../message/index.ts';
 import { StoreCheckpoint } from './checkpoint/index.ts';
 import {
   GetMessageStatus,
@@ -10,12 +10,11 @@ import {
   MessageStore,
   type MessageStoreConfig,
   PutMessageStatus,
-  PutRequest,
   PutResult,
   type StoreDependencies,
 } from './index.ts';
+import { putRequest } from './put/put-request.test.support.ts';
 
-const HOST = hostField('127.0.0.1', 10_911);
 const ALL = { all: true, codes: new Set<number>() };
 
 function open(
@@ -36,20 +35,9 @@ function open(
   );
 }
 
-function request(topic: string, body: string): PutRequest {
-  const put = new PutRequest();
-  put.topic = topic;
-  put.topicBytes = Buffer.from(topic);
-  put.bornHost = HOST;
-  put.storeHost = HOST;
-  put.body = Buffer.from(body);
-  put.bodyEnd = put.body.length;
-  return put;
-}
-
 function send(store: MessageStore, topic: string, body: string): Promise<PutMessageStatus> {
   const result = new PutResult();
-  store.put(request(topic, body), result);
+  store.put(putRequest(topic, body), result);
   if (result.status !== PutMessageStatus.PUT_OK) return Promise.resolve(result.status);
   return new Promise((resolve) => store.whenDurable(result.wroteOffset + result.wroteBytes, true, resolve));
 }
@@ -205,7 +193,7 @@ test('the store is pressed while much waits to be written, tells of progress, an
   const store = await open(disk, { mappedFileSizeCommitLog: 8 << 20 }, { clock });
   const put = (): PutMessageStatus => {
     const result = new PutResult();
-    store.put(request('T', 'x'.repeat(1 << 20)), result);
+    store.put(putRequest('T', 'x'.repeat(1 << 20)), result);
     return result.status;
   };
   for (let i = 0; i < 3; i++) {

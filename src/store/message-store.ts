@@ -1,33 +1,25 @@
-// The door of the store: puts, reads, positions, start and stop. The work is done in the folders beside this file; here it is
-// put together, once per loop turn:
-//
-//   put ... put ... put            append into the log's chunk in memory; nothing waits
-//        └─ clock.soon ─► turn     commit (one write) ─► release answers ─► start a sync ─► dispatch ─► wake ─► trim
-//                                  a sync ends ─────────► release answers ─► dispatch what became visible
-//
-// Watermarks (I4): flushed <= committed <= wrote; dispatched <= confirmed, which is flushed under SYNC_FLUSH, else committed.
+// The door of the store: puts, reads, positions, start and stop. The work is done in the folders beside this file, once per loop turn
+// (turns.ts); here it is put together.
 
 import {
   type Clock,
   errorText,
-  GantryError,
+  type GantryError,
   type Logger,
   type QueueOffset,
   queueOffset,
-  SeldomWarning,
 } from '../common/index.ts';
 import type { FileSystem, SyncLane } from '../io/index.ts';
 import type { RecordView } from '../message/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
-import { type ConsumeQueue, type ConsumeQueueStore, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
+import { type ConsumeQueue, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
 import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
 import { GroupCommit } from './flush/group-commit.ts';
 import { PoolCommit } from './flush/pool-commit.ts';
-import type { IndexService } from './index-file/index.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
 import {
   BatchEncoder,
@@ -44,12 +36,13 @@ import { MessageReader, type QueryResult } from './read/message-reader.ts';
 import type { QueueUnits } from './read/queue-units.ts';
 import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
-import { cutQueueToLog } from './recovery/recover-queues.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { scanSince } from './recovery/scan-since.ts';
-import { Retention } from './retention/index.ts';
+import { type TruncationOptions, truncate } from './recovery/truncation.ts';
+import { Retention, TopicDeletion } from './retention/index.ts';
 import { type Ready, segmentMemory, warmFiles } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
+import { Turns } from './turns.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */
 export interface Watermarks {
@@ -71,15 +64,6 @@ export interface LogWatcher {
   topicDeleted?(topic: string): void;
 }
 
-/** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
-const PRESSED_UNCOMMITTED_BYTES = 2 * 1024 * 1024;
-const PRESSED_HELD_BYTES = 32 * 1024 * 1024;
-/** Unsynced bytes that are not left to the interval: a sync of very many holds up the writes beside it. */
-const FLUSH_AT_BYTES = 32 * 1024 * 1024;
-/** Bytes dispatched at least before the loop gets a turn. */
-const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
-const ACK_SWEEP_MS = 50;
-
 export class MessageStore {
   readonly config: MessageStoreConfig;
   /** What the start found. */
@@ -92,12 +76,9 @@ export class MessageStore {
   readonly #fs: FileSystem;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #root: string;
   readonly #syncFlush: boolean;
   readonly #log: CommitLog;
   readonly #kinds: QueueKinds;
-  readonly #queues: ConsumeQueueStore;
-  readonly #index: IndexService | undefined;
   readonly #checkpoint: StoreCheckpoint;
   readonly #dispatcher: Dispatcher;
   readonly #acks: AckQueue;
@@ -105,25 +86,18 @@ export class MessageStore {
   readonly #pool: PoolCommit | undefined;
   /** Where and when syncs run that senders wait for; undefined with asynchronous flush. */
   readonly #lane: SyncLane | undefined;
-  readonly #group: GroupCommit | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
   readonly #disk: DiskGuard;
   readonly #guard: PutGuard;
   readonly #derived: DerivedFlush;
+  readonly #turns: Turns;
   readonly #deleted: DeletedTopics;
-  readonly #cutIdleIndex: StoreParts['cutIdleIndex'];
-  readonly #seldom: SeldomWarning;
-  readonly #timers: Array<{ cancel(): void }> = [];
-
-  #deletions: Promise<void> = Promise.resolve();
-  #arrival: ArrivalListener = () => {};
-  #progressed: () => void = () => {};
+  readonly #deletion: TopicDeletion;
+  readonly #truncation: TruncationOptions;
   readonly #watchers: LogWatcher[] = [];
-  #turnAsked = false;
-  /** Store time of the newest record at the last commit. */
-  #committedTimestamp = 0;
-  #lastThoroughFlush = 0;
+
+  #arrival: ArrivalListener = () => {};
 
   private constructor(parts: StoreParts) {
     this.config = parts.config;
@@ -131,16 +105,12 @@ export class MessageStore {
     this.#fs = parts.fs;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
-    this.#root = parts.config.storePathRootDir;
+    const root = this.config.storePathRootDir;
     this.#syncFlush = parts.config.flushDiskType === 'SYNC_FLUSH';
     this.#kinds = parts.kinds;
-    this.#queues = parts.kinds.plain;
-    this.#index = parts.index;
     this.#checkpoint = parts.checkpoint;
     this.#deleted = parts.deleted;
-    this.#cutIdleIndex = parts.cutIdleIndex;
     this.#dispatcher = parts.dispatcher;
-    this.#committedTimestamp = parts.dispatcher.lastStoreTimestamp;
     this.times = new StageTimes(this.#clock);
     this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
     this.#lane = this.#syncFlush ? this.#fs.openSyncLane(this.#logger) : undefined;
@@ -161,13 +131,12 @@ export class MessageStore {
       reads: parts.reads,
       lane: this.#lane,
       mayCommitInto: (base) => this.#derived.mayCommitInto(base),
-      onCommitted: () => this.#committedLater(),
-      onFlushed: () => this.#flushEnded(),
+      onCommitted: () => this.#turns.committedLater(),
+      onFlushed: () => this.#turns.flushEnded(),
       onWriteFailed: (error) => this.#writeFailed(error),
       onSyncFailed: (error) => this.#syncFailed(error),
     });
     this.#pool = parts.segments.pool ? new PoolCommit(this.#log, this.#clock, this.config) : undefined;
-    this.#group = this.#syncFlush ? new GroupCommit(this.#clock, this.#log, this.#acks) : undefined;
     this.#appender = new MessageAppender(
       this.#log,
       this.#kinds,
@@ -180,13 +149,12 @@ export class MessageStore {
       flushed: this.#log.flushed,
       newest: this.#appender.lastStoreTimestamp,
     }));
-    this.#seldom = new SeldomWarning(this.#clock, this.#logger);
     this.#disk = new DiskGuard({
       fs: this.#fs,
       clock: this.#clock,
       logger: this.#logger,
-      root: this.#root,
-      folders: [parts.logFolder, this.#root],
+      root,
+      folders: [parts.logFolder, root],
       config: this.config,
     });
     this.#guard = new PutGuard({
@@ -201,19 +169,34 @@ export class MessageStore {
       fs: this.#fs,
       clock: this.#clock,
       logger: this.#logger,
-      root: this.#root,
+      root,
       lookMs: this.config.flushIntervalConsumeQueue,
       leastPages: this.config.flushConsumeQueueLeastPages,
       thoroughMs: this.config.flushConsumeQueueThoroughInterval,
       log: this.#log,
       queues: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       checkpoint: this.#checkpoint,
       deleted: this.#deleted,
       dispatcher: this.#dispatcher,
       mostLookedAt: this.config.gantryQueuesLookedAt,
       vouched: parts.vouched,
-      onVouched: () => this.#committedLater(),
+      onVouched: () => this.#turns.committedLater(),
+    });
+    this.#turns = new Turns({
+      clock: this.#clock,
+      logger: this.#logger,
+      config: this.config,
+      times: this.times,
+      log: this.#log,
+      appender: this.#appender,
+      acks: this.#acks,
+      pool: this.#pool,
+      group: this.#syncFlush ? new GroupCommit(this.#clock, this.#log, this.#acks) : undefined,
+      dispatcher: this.#dispatcher,
+      kinds: this.#kinds,
+      derived: this.#derived,
+      checkpoint: this.#checkpoint,
     });
     this.retention = new Retention({
       fs: this.#fs,
@@ -221,18 +204,43 @@ export class MessageStore {
       logger: this.#logger,
       config: this.config,
       log: this.#log,
-      queues: this.#queues,
       kinds: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       disk: this.#disk,
       derived: this.#derived,
       onQueuesRemoved: () => this.#dispatcher.forgetQueues(),
     });
+    this.#deletion = new TopicDeletion({
+      log: this.#log,
+      kinds: this.#kinds,
+      deleted: this.#deleted,
+      dispatcher: this.#dispatcher,
+      appender: this.#appender,
+      guard: this.#guard,
+      acks: this.#acks,
+      askTurn: () => this.#turns.ask(),
+      onDeleted: (topic) => {
+        for (const watcher of this.#watchers) watcher.topicDeleted?.(topic);
+      },
+    });
+    this.#truncation = {
+      logger: this.#logger,
+      log: this.#log,
+      kinds: this.#kinds,
+      index: parts.index,
+      cutIdleIndex: parts.cutIdleIndex,
+      checkpoint: this.#checkpoint,
+      derived: this.#derived,
+      deleted: this.#deleted,
+      dispatcher: this.#dispatcher,
+      acks: this.#acks,
+      onCut: (offset) => this.#tellCut(offset, 'the log was cut'),
+    };
     this.#reader = new MessageReader({
       logger: this.#logger,
       log: this.#log,
       kinds: this.#kinds,
-      index: this.#index,
+      index: parts.index,
       config: this.config,
       memoryBytes: parts.memoryBytes,
     });
@@ -268,7 +276,7 @@ export class MessageStore {
       wrote: this.#log.wrote,
       committed: this.#log.committed,
       flushed: this.#log.flushed,
-      confirmed: this.#confirmed,
+      confirmed: this.#turns.confirmed,
       dispatched: this.#dispatcher.dispatched,
       indexed: this.#dispatcher.indexed,
     };
@@ -309,26 +317,17 @@ export class MessageStore {
    * memory fills with what waits, and everybody's messages wait behind it. False if puts are refused: those need not wait.
    */
   get pressed(): boolean {
-    const { wrote, committed } = this.#log;
-    if (wrote - committed <= PRESSED_UNCOMMITTED_BYTES && wrote - this.#dispatcher.dispatched <= PRESSED_HELD_BYTES)
-      return false;
-    return this.unwritableReason === undefined;
+    return this.#guard.pressed;
   }
 
   /** What presses it, measured, in words for whoever is refused for it. */
   get pressedBy(): string {
-    const { wrote, committed } = this.#log;
-    const unwritten = wrote - committed;
-    if (unwritten > PRESSED_UNCOMMITTED_BYTES) {
-      return `${unwritten} bytes wait to be written to the log, the limit is ${PRESSED_UNCOMMITTED_BYTES}`;
-    }
-    const behind = wrote - this.#dispatcher.dispatched;
-    return `the queues are ${behind} bytes behind the log, the limit is ${PRESSED_HELD_BYTES}`;
+    return this.#guard.pressedBy;
   }
 
   /** Calls `fn` whenever the store may have ceased to be pressed; one listener a store. */
   onProgress(fn: () => void): void {
-    this.#progressed = fn;
+    this.#turns.onProgress = fn;
   }
 
   /**
@@ -337,13 +336,13 @@ export class MessageStore {
    * RocketMQ: DefaultMessageStore#asyncPutMessage with the hook checkBeforePutMessage in front, in its order.
    */
   put(request: PutRequest, result: PutResult): void {
-    const refusal = this.#guard.check(request, result, this.#turnAsked);
+    const refusal = this.#guard.check(request, result, this.#turns.asked);
     if (refusal !== PutMessageStatus.PUT_OK) {
       result.status = refusal;
       return;
     }
     result.status = this.#appender.append(request, result);
-    if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
+    if (result.status === PutMessageStatus.PUT_OK) this.#turns.ask();
   }
 
   /**
@@ -353,7 +352,7 @@ export class MessageStore {
   beginBatch(request: PutRequest): LongBatch {
     const batch = new LongBatch(request, new BatchEncoder(this.config), this.#log);
     const result = new PutResult();
-    const refusal = this.#guard.check(request, result, this.#turnAsked);
+    const refusal = this.#guard.check(request, result, this.#turns.asked);
     if (refusal !== PutMessageStatus.PUT_OK) batch.refuse(refusal, result.reason);
     return batch;
   }
@@ -363,15 +362,15 @@ export class MessageStore {
     result.status = batch.status;
     result.reason = batch.reason;
     if (result.status === PutMessageStatus.PUT_OK)
-      result.status = this.#guard.check(batch.request, result, this.#turnAsked);
+      result.status = this.#guard.check(batch.request, result, this.#turns.asked);
     if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
     batch.release();
-    if (result.status === PutMessageStatus.PUT_OK) this.#askTurn();
+    if (result.status === PutMessageStatus.PUT_OK) this.#turns.ask();
   }
 
   /** A topic's queues by queueId, as they come and go, for puts to it. Good until the topic is deleted; then it stays empty. */
   queuesOf(topic: string): readonly ConsumeQueue[] {
-    return this.#queues.topic(topic).queues;
+    return this.#kinds.plain.topic(topic).queues;
   }
 
   /** Lets `target` wait for everything below `offset`: committed, and with sync flush and `flush` synced. Offsets must not fall. */
@@ -382,7 +381,7 @@ export class MessageStore {
   /** As `park` with a function; for callers without a hot path. */
   whenDurable(offset: number, flush: boolean, done: (status: PutMessageStatus, reason: string) => void): void {
     this.park(offset, flush, { settle: done });
-    this.#askTurn();
+    this.#turns.ask();
   }
 
   /** Tells of arrivals in watched queues; one listener a store. */
@@ -511,36 +510,8 @@ export class MessageStore {
    * topic of the same name begins at ordinal 0. Puts to these topics are refused meanwhile. RocketMQ: deleteTopics, which keeps no
    * record of it. @throws GantryError IO, DISK_FULL: the topics are as before, but after a failed sync the next start may find them deleted.
    */
-  async deleteTopics(topics: readonly string[]): Promise<void> {
-    // One after the other: a second deletion of a topic must not be answered before the first is durable.
-    const deletion = this.#deletions.then(() => this.#deleteTopics(topics));
-    this.#deletions = deletion.catch(() => {});
-    await deletion;
-  }
-
-  async #deleteTopics(topics: readonly string[]): Promise<void> {
-    if (this.#guard.closing) throw new GantryError('STORE_CLOSED', 'the store is being closed');
-    // Also one without queues: the log may have its messages, and they must not come back when queues are built again.
-    const doomed = topics.filter(
-      (topic) => this.#kinds.has(topic) || (canBeFolder(topic) && this.#log.wrote > this.#log.minimum),
-    );
-    if (doomed.length === 0) return;
-    for (const topic of doomed) this.#guard.deleting.add(topic);
-    try {
-      const end = this.#log.wrote;
-      await this.#durable(end);
-      this.#deleted.add(doomed, end, this.#log.minimum);
-      this.#dispatcher.livesChanged();
-      for (const topic of doomed) {
-        for (const watcher of this.#watchers) watcher.topicDeleted?.(topic);
-        const watched = this.#kinds.of(topic).filter((queue) => queue.watched);
-        this.#kinds.remove(topic);
-        this.#appender.queuesRemoved();
-        for (const { queueId } of watched) this.watch(topic, queueId, true);
-      }
-    } finally {
-      for (const topic of doomed) this.#guard.deleting.delete(topic);
-    }
+  deleteTopics(topics: readonly string[]): Promise<void> {
+    return this.#deletion.delete(topics);
   }
 
   /**
@@ -549,33 +520,12 @@ export class MessageStore {
    */
   async truncateTo(offset: number): Promise<boolean> {
     if (offset >= this.#log.wrote) return true;
-    await this.#quiet();
+    await this.#turns.quiet(this.#guard.closing);
     // Nobody knows what the disk holds: nothing that is done to it now would be durable for certain.
     const failure = this.#log.syncFailure ?? this.#log.writeDelayed;
     if (failure !== undefined) throw failure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
-    const goOn = await this.#derived.pause();
-    try {
-      // First: units that are gone must not be vouched for, nor bytes be durable that are not there.
-      this.#checkpoint.mark?.lower(offset);
-      await this.#derived.logCutTo(offset);
-      await this.#derived.writeCheckpoint();
-      for (const queue of this.#queues.all()) cutQueueToLog(this.#queues, queue, offset, this.#logger);
-      for (const queue of this.#kinds.batch.all()) this.#kinds.batch.cutToLog(queue, offset);
-      await this.#index?.truncateTo(offset);
-      await this.#cutIdleIndex(offset);
-      this.#log.truncateTo(offset);
-      this.#tellCut(offset, 'the log was cut');
-      this.#dispatcher.startAt(offset);
-      // What is put now waits for its own bytes.
-      this.#acks.progress(this.#log.committed, this.#log.flushed);
-      this.#deleted.lowerTo(offset);
-      this.#dispatcher.livesChanged();
-      this.#derived.saveBounds();
-    } finally {
-      this.#checkpoint.mark?.release();
-      goOn();
-    }
+    await truncate(this.#truncation, offset);
     return true;
   }
 
@@ -583,19 +533,19 @@ export class MessageStore {
   async close(): Promise<void> {
     if (this.#guard.closing) return;
     this.#guard.closing = true;
-    for (const timer of this.#timers) timer.cancel();
+    this.#turns.stop();
     this.#pool?.stop();
     this.#disk.stop();
     await this.retention.stop();
-    await this.#quiet();
+    await this.#turns.quiet(true);
     const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
-    this.#progress();
+    this.#turns.progress();
     this.#acks.abandon(-1, 'the store was closed');
     try {
-      await this.#derived.close(this.#committedTimestamp);
+      await this.#derived.close(this.#turns.committedTimestamp);
       if (failure !== undefined) throw failure;
-      this.#fs.remove(`${this.#root}/abort`);
-      this.#fs.syncDirectory(this.#root);
+      this.#fs.remove(`${this.config.storePathRootDir}/abort`);
+      this.#fs.syncDirectory(this.config.storePathRootDir);
     } catch (error) {
       this.#logger.error(
         `the store is closed, but not everything is on disk (${errorText(error)}); the next start recovers`,
@@ -606,87 +556,12 @@ export class MessageStore {
     await this.#lane?.close();
   }
 
-  // --- The turn
-
-  #askTurn(): void {
-    if (this.#turnAsked) return;
-    this.#turnAsked = true;
-    this.#clock.soon(() => this.#turn());
-  }
-
   /**
    * Commits what this loop turn has appended and releases the answers that waited for that. A server calls it at the end of a turn,
    * before it writes its output; without that it happens by itself a little later, together with the dispatch.
    */
   endTurn(): void {
-    if (!this.#turnAsked) return;
-    if (this.#pool === undefined) this.#log.commit();
-    else this.#pool.endTurn();
-    this.#afterCommit();
-    this.#acks.progress(this.#answered, this.#log.flushed);
-  }
-
-  #afterCommit(): void {
-    if (this.#log.committed === this.#log.wrote) this.#committedTimestamp = this.#appender.lastStoreTimestamp;
-    if (this.#log.appendMs >= 0) {
-      this.times.append.add(this.#log.appendMs);
-      this.#log.appendMs = -1;
-    }
-    if (this.#group !== undefined) this.#group.committed();
-    else if (this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
-  }
-
-  /** A commit that went off the loop has ended. */
-  #committedLater(): void {
-    this.#afterCommit();
-    this.#progress();
-  }
-
-  #turn(): void {
-    this.endTurn();
-    this.#turnAsked = false;
-    this.#progress();
-  }
-
-  #flushEnded(): void {
-    if (this.#log.flushed === this.#log.committed) this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp;
-    this.times.flush.add(this.#log.lastSyncMs);
-    if (this.#group === undefined) return;
-    this.#group.ended();
-    this.#progress();
-  }
-
-  /** Up to where sends are answered that wait for no flush. */
-  get #answered(): number {
-    return this.#pool === undefined || this.#syncFlush ? this.#log.committed : this.#pool.answered;
-  }
-
-  #progress(): void {
-    this.#acks.progress(this.#answered, this.#log.flushed);
-    // A share of what waits, so that dispatch keeps up with any rate of puts.
-    const behind = this.#confirmed - this.#dispatcher.dispatched;
-    if (behind > 0) this.times.beginDispatch();
-    const budget = Math.max(DISPATCH_SLICE_BYTES, behind / 2);
-    const more = !this.#log.isCut && this.#dispatcher.run(this.#log, this.#confirmed, budget);
-    this.#sweepQueues();
-    this.#derived.logGrew();
-    this.#log.dispatched = this.#dispatcher.doneOffset;
-    this.#log.trim();
-    this.times.endDispatch(more);
-    if (more) this.#askTurn();
-    this.#progressed();
-  }
-
-  get #confirmed(): number {
-    return this.#syncFlush && !this.config.readUnCommitted ? this.#log.flushed : this.#log.committed;
-  }
-
-  #sweepQueues(): void {
-    try {
-      this.#kinds.sweep();
-    } catch (error) {
-      this.#seldom.warn('sweep', `ConsumeQueues cannot be written (${errorText(error)}); their units wait in memory`);
-    }
+    this.#turns.endTurn();
   }
 
   // --- Failures
@@ -719,65 +594,16 @@ export class MessageStore {
   // --- Timers
 
   #start(): void {
-    markBoot(this.#fs, this.#root);
-    const { config } = this;
-    if (!this.#syncFlush)
-      this.#timers.push(this.#clock.every(config.flushIntervalCommitLog, () => this.#flushByTime()));
-    else this.#timers.push(this.#clock.every(ACK_SWEEP_MS, () => this.#acks.expire()));
-    this.#lastThoroughFlush = this.#clock.monotonic();
+    markBoot(this.#fs, this.config.storePathRootDir);
+    this.#turns.start();
     this.#pool?.start();
     this.#derived.start();
     this.#disk.start();
     this.retention.start();
   }
 
-  /** RocketMQ: FlushRealTimeService: enough dirty pages, or the thorough interval is over. */
-  #flushByTime(): void {
-    const { flushCommitLogLeastPages, flushCommitLogThoroughInterval } = this.config;
-    const thorough = this.#clock.monotonic() - this.#lastThoroughFlush >= flushCommitLogThoroughInterval;
-    if (thorough || this.#log.unflushed >= flushCommitLogLeastPages * 4096) {
-      if (thorough) this.#lastThoroughFlush = this.#clock.monotonic();
-      this.#log.flush();
-    }
-  }
-
   /** Makes queues and index durable now instead of at the next interval. */
   flushDerived(done?: (error: GantryError | undefined) => void): void {
     this.#derived.flush(done);
-  }
-
-  // --- Helpers of close, truncate and delete
-
-  /** Resolves when everything below `offset`, which was put, is on disk, also with asynchronous flush. @throws GantryError IO, DISK_FULL. */
-  async #durable(offset: number): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      const settle = (status: PutMessageStatus, reason: string): void => {
-        if (status !== PutMessageStatus.PUT_OK) return reject(new GantryError('IO', reason));
-        this.#log.syncTo(offset, (error) => (error === undefined ? resolve() : reject(error)));
-      };
-      this.#acks.park(offset, false, { settle });
-      this.#askTurn();
-    });
-  }
-
-  /** Resolves when everything put is committed, synced and dispatched, or can't be. */
-  #quiet(): Promise<void> {
-    // A disk that was full before may have space by now: what counts is a write that fails from here on.
-    const before = this.#guard.closing ? undefined : this.#log.writeDelayed;
-    return new Promise((resolve) => {
-      const step = (): void => {
-        this.#turnAsked = true;
-        this.#turn();
-        this.#log.commit();
-        this.#log.flush();
-        const settled = this.#log.committed === this.#log.wrote && this.#log.flushed === this.#log.committed;
-        const dispatched = this.#dispatcher.dispatched >= this.#confirmed;
-        const { writeDelayed } = this.#log;
-        const stuck = this.#log.syncFailure ?? (writeDelayed === before ? undefined : writeDelayed);
-        if ((settled && dispatched) || stuck !== undefined) resolve();
-        else this.#clock.soon(step);
-      };
-      step();
-    });
   }
 }

@@ -18,6 +18,8 @@ export interface Mutation {
 
 const LOG = 'store/commit-log/commit-log.js';
 const STORE = 'store/message-store.js';
+const TURNS = 'store/turns.js';
+const TRUNCATION = 'store/recovery/truncation.js';
 const SEGMENTS = 'store/segment/segment-directory.js';
 const SAVE = 'io/whole-file.js';
 
@@ -37,9 +39,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'acknowledge what an old mark covers after a cut of the log',
     changes: [
       {
-        file: STORE,
-        find: 'this.#acks.progress(this.#log.committed, this.#log.flushed);\n            this.#deleted.lowerTo(offset);',
-        replace: 'this.#deleted.lowerTo(offset);',
+        file: TRUNCATION,
+        find: 'acks.progress(log.committed, log.flushed);\n        deleted.lowerTo(offset);',
+        replace: 'deleted.lowerTo(offset);',
       },
     ],
   },
@@ -57,7 +59,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'checkpoint early: the log is said to be durable when it is written',
     changes: [
       {
-        file: STORE,
+        file: TURNS,
         find: 'this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
         replace:
           'this.#checkpoint.physicMsgTimestamp = this.#committedTimestamp = this.#appender.lastStoreTimestamp;\n        if',
@@ -102,8 +104,8 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'dispatch past the confirm offset',
     changes: [
       {
-        file: STORE,
-        find: 'this.#dispatcher.run(this.#log, this.#confirmed,',
+        file: TURNS,
+        find: 'this.#dispatcher.run(this.#log, this.confirmed,',
         replace: 'this.#dispatcher.run(this.#log, this.#log.committed,',
       },
     ],
@@ -112,7 +114,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'confirm what is not synced',
     changes: [
       {
-        file: STORE,
+        file: TURNS,
         find: '? this.#log.flushed : this.#log.committed',
         replace: '? this.#log.committed : this.#log.committed',
       },
@@ -189,14 +191,14 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "forget the directory's fsync: of queue files",
     changes: [
       {
-        file: 'store/consume-queue/consume-queue-store.js',
-        find: 'this.#fs.syncDirectoryLater(folder, (error) => {',
+        file: 'store/consume-queue/unsynced-files.js',
+        find: 'fs.syncDirectoryLater(folder, (error) => {',
         replace: '((done) => this.#options.clock.soon(() => done(undefined)))((error) => {',
       },
     ],
   },
   {
     name: 'keep an index that is turned off as it is when the log is cut',
-    changes: [{ file: STORE, find: 'await this.#cutIdleIndex(offset);', replace: '' }],
+    changes: [{ file: TRUNCATION, find: 'await cutIdleIndex(offset);', replace: '' }],
   },
 ];

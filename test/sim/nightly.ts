@@ -4,8 +4,9 @@
 // instead. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
+import { type HistoryOptions, SEGMENTS, type SegmentsUnderTest } from './history-options.ts';
 import { runKindsHistory } from './kinds-history.ts';
-import { type HistoryOptions, runHistory, SEGMENTS, type SegmentsUnderTest } from './power-cut.ts';
+import { runHistory } from './power-cut.ts';
 
 const { values } = parseArgs({
   options: {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type HistoryOptions, type HistoryReport, runHistory } from './power-cut.ts';
+import type { HistoryOptions, HistoryReport } from './history-options.ts';
+import { runHistory } from './power-cut.ts';
 
 const SEEDS = { SYNC_FLUSH: 300, ASYNC_FLUSH: 100 } as const;
 const DAMAGE_SEEDS = 60;
@@ -102,6 +103,10 @@ describe('seeded power cuts', () => {
 
   it('what two losses take together, nobody can know; a pull may be told that its message was removed', async () => {
     for (const seed of [540, 451215, 451606]) await replayable(seed, { retention: true });
+  });
+
+  it('zeros that a cut left in a queue are no units: a queue whose log is all gone begins at 0', async () => {
+    await replayable(910005, { retention: true });
   });
 
   it('a torn record of the very millisecond that the checkpoint names is an end, where our own mark was lost', async () => {

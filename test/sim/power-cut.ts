@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
-import { type Hold, type InjectedFault, readWhole } from '../../src/io/index.ts';
+import { readWhole } from '../../src/io/index.ts';
 import {
   type DamagedRecordPolicy,
   GetMessageStatus,
@@ -29,6 +29,14 @@ import {
 } from './checks.ts';
 import { damageDerived, removeTree, rotQueue } from './damage.ts';
 import { LOG_FILE_BYTES, openStore, type Pull, pull, ROOT, smallConfig } from './engine.ts';
+import {
+  emptyReport,
+  type HistoryOptions,
+  type HistoryReport,
+  retentionOf,
+  SEGMENTS,
+  type SegmentsUnderTest,
+} from './history-options.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
 import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
 import { PlainOffsets } from './plain-offsets.ts';
@@ -38,67 +46,11 @@ import { checkRefusal, contents, durableMark, invert, type Rot, rot } from './ro
 import { type Ending, type FlushDiskType, SettingsDraw } from './settings.ts';
 import { readLog } from './store-files.ts';
 import { Tables } from './tables.ts';
+import { Troubles } from './troubles.ts';
 import { PowerLost, World } from './world.ts';
 
 const PAGE = 4096;
 const SECTOR = 512;
-
-/** The kinds of segments by the settings that choose them. */
-export const SEGMENTS: Record<SegmentsUnderTest, Partial<MessageStoreConfig>> = {
-  buffered: {},
-  mapped: { gantrySegments: 'mapped' },
-  'without-mmap': { writeWithoutMmap: true },
-  pool: { transientStorePoolEnable: true, transientStorePoolSize: 2 },
-  warm: { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1 },
-  'warm-mapped': { warmMapedFileEnable: true, flushLeastPagesWhenWarmMapedFile: 1, gantrySegments: 'mapped' },
-};
-export type SegmentsUnderTest = 'buffered' | 'mapped' | 'without-mmap' | 'pool' | 'warm' | 'warm-mapped';
-
-export interface HistoryOptions {
-  /** The disk reports syncs that it does not do: then acknowledged messages must be seen to go missing. */
-  syncLies?: boolean;
-  /** Default: the seed decides, three of four times for SYNC_FLUSH. */
-  flushDiskType?: 'SYNC_FLUSH' | 'ASYNC_FLUSH';
-  /** Sends, stops, cuts and kills alone, as seeds have it that were named before there was more. */
-  plain?: boolean;
-  /** Bits of durable records flip between the lives, and the start has this gantryDamagedRecord. Implies `plain`. */
-  damage?: DamagedRecordPolicy;
-  /** Kind of segments; default buffered. */
-  segments?: SegmentsUnderTest;
-  /** Old files are removed now and then; without it, also on a full disk none is. */
-  retention?: boolean;
-  /** Tells each event, to follow a failing seed. */
-  trace?: (line: string) => void;
-}
-
-/** What a history went through. */
-export interface HistoryReport {
-  puts: number;
-  acknowledged: number;
-  cut: number;
-  powerCuts: number;
-  kills: number;
-  cleanStops: number;
-  /** Power cuts and kills during a start. */
-  cutStarts: number;
-  /** Deletions that were answered with success. */
-  deletions: number;
-  /** Derived files deleted, cut or flipped between two lives. */
-  damages: number;
-  /** Cuts of the log that were answered with success. */
-  logCuts: number;
-  /** Times that a full disk was given space, and took sends again in time. */
-  refills: number;
-  /** Starts that met damaged records. */
-  rotten: number;
-  /** Files of the log that were removed as old, those of a forced look among them. */
-  removedFiles: number;
-  forcedFiles: number;
-  /** Files of queues and index that followed. */
-  derivedFiles: number;
-  /** 1 if it ended at a message that nobody was promised and that came back with a torn topic. */
-  tornTopics: number;
-}
 
 /** Refusals that a put may get while the disk is slow, full or failed; then nothing was appended. */
 const REFUSALS: ReadonlySet<PutMessageStatus> = new Set<PutMessageStatus>([
@@ -108,24 +60,7 @@ const REFUSALS: ReadonlySet<PutMessageStatus> = new Set<PutMessageStatus>([
 ]);
 
 class History {
-  readonly report: HistoryReport = {
-    puts: 0,
-    acknowledged: 0,
-    cut: 0,
-    powerCuts: 0,
-    kills: 0,
-    cleanStops: 0,
-    cutStarts: 0,
-    deletions: 0,
-    damages: 0,
-    logCuts: 0,
-    refills: 0,
-    rotten: 0,
-    removedFiles: 0,
-    forcedFiles: 0,
-    derivedFiles: 0,
-    tornTopics: 0,
-  };
+  readonly report: HistoryReport = emptyReport();
   readonly #world: World;
   readonly #model = new Model(LOG_FILE_BYTES);
   readonly #segments: SegmentsUnderTest;
@@ -166,15 +101,7 @@ class History {
   #indexIsBlind = false;
   /** Nothing has been read in this life before its load begins. */
   #cold = false;
-  /** Faults of this life that have not struck yet. */
-  #faults: InjectedFault[] = [];
-  /** A derived file has failed in this life: the index may have gaps until the next start. */
-  #derivedFailed = false;
-  /** So has a file of the gantry folder. */
-  #gantryFailed = false;
-  /** A sync has failed in this life: what the page cache holds is not what the disk holds, so only a power cut may follow. */
-  #syncFailed = false;
-  #hold: Hold | undefined;
+  #troubles: Troubles;
 
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
@@ -189,6 +116,7 @@ class History {
     this.#world.fs.settle();
     const trace = options.trace ?? (() => {});
     this.#trace = trace;
+    this.#troubles = new Troubles(this.#world, trace);
     const tell = (text: string): void => trace(`  store: ${text}`);
     this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
     const drawn = this.#world.random.int(4) > 0 ? 'SYNC_FLUSH' : 'ASYNC_FLUSH';
@@ -243,8 +171,8 @@ class History {
       if (this.#extra !== undefined && this.#cold) await this.#delete(this.#extra, 16);
       const steps = 10 + random.int(300);
       for (let i = 0; i < steps; i++) await this.#step();
-      this.#endTroubles();
-      if (!this.#syncFailed && random.int(4) === 0) {
+      this.#troubles.end();
+      if (!this.#troubles.syncFailed && random.int(4) === 0) {
         if (random.int(2) === 0) fs.powerOffAfter(random.int(30));
         await this.#stop();
         fs.powerOffAfter(Number.POSITIVE_INFINITY);
@@ -254,16 +182,9 @@ class History {
     } catch (error) {
       if (!(error instanceof PowerLost) && !fs.isDown) throw error;
       if (!started) this.report.cutStarts++;
-      if (!this.#syncFailed && this.#extra?.int(3) === 0) this.#kill();
+      if (!this.#troubles.syncFailed && this.#extra?.int(3) === 0) this.#kill();
       else this.#cutPower();
     }
-  }
-
-  #endTroubles(): void {
-    this.#world.fs.freeSpace();
-    this.#hold?.end();
-    this.#hold = undefined;
-    for (const fault of this.#faults.splice(0)) fault.clear();
   }
 
   /** The last life has no faults: all is looked at, goes on, and is closed and compared with a rebuild. */
@@ -348,11 +269,7 @@ class History {
     const world = this.#world;
     world.newLife();
     this.#readers.forget();
-    this.#hold = undefined;
-    this.#faults = [];
-    this.#syncFailed = false;
-    this.#derivedFailed = false;
-    this.#gantryFailed = false;
+    this.#troubles = new Troubles(this.#world, this.#trace);
     this.#config = smallConfig({
       flushDiskType: this.#usualFlush,
       messageIndexEnable: true,
@@ -424,7 +341,7 @@ class History {
     this.#count(store);
     this.#store = undefined;
     this.#model.promise(this.#model.end, this.#model.end);
-    const indexIsWhole = this.#config.messageIndexEnable && !this.#derivedFailed && !this.#indexIsBlind;
+    const indexIsWhole = this.#config.messageIndexEnable && !this.#troubles.derivedFailed && !this.#indexIsBlind;
     checkClosedFiles(this.#world.fs, this.#model, indexIsWhole);
     this.#ending = 'clean';
     this.#claimsHold = true;
@@ -439,7 +356,7 @@ class History {
   }
 
   #die(): void {
-    if (!this.#syncFailed && this.#world.random.int(4) === 0) this.#kill();
+    if (!this.#troubles.syncFailed && this.#world.random.int(4) === 0) this.#kill();
     else this.#cutPower();
   }
 
@@ -496,7 +413,7 @@ class History {
   async #step(): Promise<void> {
     const world = this.#world;
     const choice = world.random.int(20);
-    if (world.random.int(100) === 0) this.#trouble();
+    if (world.random.int(100) === 0) this.#troubles.strike();
     if (this.#extra !== undefined) await this.#extraStep(this.#extra);
     if (this.#retention?.int(50) === 0) {
       this.#trace('old files are asked to go');
@@ -520,7 +437,7 @@ class History {
     const choice = random.int(400);
     if (choice < 5) await this.#delete(random);
     else if (choice < 8) await this.#cutLog(random);
-    else if (choice < 10) this.#failDerived(random);
+    else if (choice < 10) this.#troubles.failDerived(random);
     else if (choice < 12) await this.#refill();
     else if (choice < 60) this.#beginRead(random);
   }
@@ -535,36 +452,6 @@ class History {
     if (this.#store!.unwritableReason?.startsWith('a sync of the CommitLog failed')) return;
     this.#trace(`given up: ${wrote} to ${this.#model.end}`);
     this.#model.givenUp(wrote);
-  }
-
-  /** The disk becomes slow, full or faulty, or well again. */
-  #trouble(): void {
-    const { fs, random } = this.#world;
-    const kind = random.int(8);
-    if (kind < 3) {
-      if (this.#hold === undefined) {
-        // Slow writes first: the store then writes off the loop, where they can be held.
-        this.#world.stall('write', 'commitlog', 30);
-        this.#hold = fs.hold(random.int(2) === 0 ? 'sync' : 'write', 'commitlog');
-        this.#trace('the disk is slow');
-      } else {
-        this.#hold.end();
-        this.#hold = undefined;
-        this.#trace('the disk is quick again');
-      }
-    } else if (kind < 6) {
-      if (random.int(2) === 0) {
-        fs.fillAfter(random.int(6) * 4096);
-        this.#trace('the disk is about to be full');
-      } else {
-        fs.freeSpace();
-        this.#trace('the disk has space');
-      }
-    } else if (random.int(6) === 0) {
-      fs.fail({ operation: 'sync', path: 'commitlog' });
-      this.#syncFailed = true;
-      this.#trace('the next sync of the log fails');
-    }
   }
 
   /** `told` hears how it ended, also of a refusal. */
@@ -704,8 +591,8 @@ class History {
   async #cutLog(random: Random): Promise<void> {
     const log = this.#model.live();
     const store = this.#store!;
-    if (this.#syncFailed || this.#model.deleting !== undefined || log.length === 0) return;
-    this.#endTroubles();
+    if (this.#troubles.syncFailed || this.#model.deleting !== undefined || log.length === 0) return;
+    this.#troubles.end();
     this.#noteGivenUp();
     const { position } = log[log.length - 1 - random.int(Math.min(log.length, 20))]!;
     this.#trace(`cut the log at ${position} of ${this.#model.end}`);
@@ -724,27 +611,13 @@ class History {
     checkCutIsDead(this.#world.fs, position);
   }
 
-  /** A file that is derived from the log, or a table, fails once; the log does not. */
-  #failDerived(random: Random): void {
-    const path = [/consumequeue/, /index/, /checkpoint/, /config/, /gantry/][random.int(5)]!;
-    // A deletion whose save fails, and then the taking back of it, too, may be found done: once is enough.
-    if (path.source === 'gantry' && this.#gantryFailed) return;
-    this.#gantryFailed ||= path.source === 'gantry';
-    const operation = (['sync', 'write', 'syncDirectory', 'create', 'rename'] as const)[random.int(5)]!;
-    this.#faults.push(this.#world.fs.fail({ operation, path, skip: random.int(3) }));
-    // What the cache holds is then not what the disk holds: only a power cut may follow.
-    if (operation === 'sync') this.#syncFailed = true;
-    this.#derivedFailed = true;
-    this.#trace(`the next ${operation} of ${path.source} fails`);
-  }
-
   /** A full disk is given space: within 10 s of it, sends are taken and answered. */
   async #refill(): Promise<void> {
     const { clock, fs } = this.#world;
     const store = this.#store!;
-    if (fs.usedFraction(ROOT) < 0.9 || this.#syncFailed) return;
+    if (fs.usedFraction(ROOT) < 0.9 || this.#troubles.syncFailed) return;
     this.#trace('the disk is given space, and must take sends soon');
-    this.#endTroubles();
+    this.#troubles.end();
     const since = clock.now();
     await this.#world.until(() => store.unwritableReason === undefined, 'a disk that has space takes sends again');
     this.#noteGivenUp();
@@ -761,18 +634,6 @@ class History {
     }
     this.report.refills++;
   }
-}
-
-/** Everything is old at once, and goes when asked for or when the disk is full; or, without retention, nothing ever is. */
-function retentionOf(random: Random | undefined): Partial<MessageStoreConfig> {
-  if (random === undefined) return { deleteWhen: '', fileReservedTime: 1_000_000, cleanFileForciblyEnable: false };
-  return {
-    deleteWhen: '',
-    fileReservedTime: random.int(8) === 0 ? 1_000_000 : 0,
-    deleteFileBatchMax: 1 + random.int(3),
-    deleteCommitLogFilesInterval: random.int(5),
-    deleteConsumeQueueFilesInterval: random.int(5),
-  };
 }
 
 /** Runs one history. @throws whatever was found wrong */

@@ -5,7 +5,8 @@ import { describe, it } from 'node:test';
 import { GantryError } from '../../src/common/index.ts';
 import { type MessageStoreConfig, PutMessageStatus } from '../../src/store/index.ts';
 import { dispatched, pull, ROOT } from './engine.ts';
-import { runHistory, type SegmentsUnderTest } from './power-cut.ts';
+import type { SegmentsUnderTest } from './history-options.ts';
+import { runHistory } from './power-cut.ts';
 import { LOG, SmallStore } from './small-store.ts';
 
 const SEEDS = 40;

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CollectingLogger, FakeClock, javaStringHash, SeededRandom } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { hostField } from '../../message/index.ts';
 import { MessageStore } from '../message-store.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../put/index.ts';
+import { PutMessageStatus, PutResult } from '../put/index.ts';
+import { putRequest } from '../put/put-request.test.support.ts';
 import { GetMessageStatus, GetResult } from '../read/get.ts';
 
 const ROOT = '/s';
@@ -43,14 +43,8 @@ function open({ fs, clock, logger }: Bench, enableConsumeQueueExt = true): Promi
 }
 
 function put(store: MessageStore, i: number): PutResult {
-  const request = new PutRequest();
-  request.topic = 'T';
-  request.topicBytes = Buffer.from('T');
+  const request = putRequest('T', new Uint8Array(200));
   request.queueId = i % 2;
-  request.bornHost = hostField('127.0.0.1', 1);
-  request.storeHost = hostField('127.0.0.1', 2);
-  request.body = new Uint8Array(200);
-  request.bodyEnd = 200;
   request.properties = Buffer.from(`TAGS\u0001${tagOf(i)}\u0002`);
   request.propertiesEnd = request.properties.length;
   const result = new PutResult();

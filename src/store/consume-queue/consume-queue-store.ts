@@ -6,12 +6,12 @@
 // only then may the caller publish a position (I5).
 
 import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
-import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
+import type { FileSystem } from '../../io/index.ts';
 import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
 import { ConsumeQueue, CQ_UNIT_BYTES, FILLER_SIZE, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 import { QueueFolders } from './queue-folders.ts';
-import { SuspectFiles } from './suspect-files.ts';
+import { UnsyncedFiles } from './unsynced-files.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
 const WRITES_PER_SWEEP = 32;
@@ -67,9 +67,7 @@ export class ConsumeQueueStore {
   #waiting: ConsumeQueue[] = [];
   #waitingUnits = 0;
   readonly #folders: QueueFolders;
-  /** Files written since they were synced, with the queue's `written` at that time. */
-  readonly #unsynced = new Map<SegmentFile, ConsumeQueue>();
-  readonly #suspect = new SuspectFiles();
+  readonly #unsynced: UnsyncedFiles<ConsumeQueue>;
   #created = 0;
 
   constructor(options: ConsumeQueueStoreOptions) {
@@ -80,6 +78,13 @@ export class ConsumeQueueStore {
     const setting = 'mappedFileSizeConsumeQueue';
     const { fileSize } = this;
     this.#folders = new QueueFolders({ ...options, fileSize, setting, unitBytes: CQ_UNIT_BYTES, mostOpen: MAX_OPEN });
+    this.#unsynced = new UnsyncedFiles({
+      ...options,
+      folders: this.#folders,
+      onSynced: (queue, file, written) => {
+        queue.synced = Math.max(queue.synced, Math.min(written, file.end / CQ_UNIT_BYTES));
+      },
+    });
   }
 
   /** The queue, if it exists. */
@@ -183,7 +188,7 @@ export class ConsumeQueueStore {
         return done(error as GantryError);
       }
       if (at < queues.length) this.#options.clock.soon(writeSlice);
-      else this.#syncAll([...this.#unsynced], done);
+      else this.#unsynced.sync([...this.#unsynced.all()], this.syncLanes, done);
     };
     writeSlice();
   }
@@ -194,7 +199,7 @@ export class ConsumeQueueStore {
    */
   syncPages(leastPages: number, done: (error: GantryError | undefined) => void): void {
     const files: Array<[SegmentFile, ConsumeQueue]> = [];
-    for (const entry of this.#unsynced) {
+    for (const entry of this.#unsynced.all()) {
       const [file, queue] = entry;
       const written = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
       const synced = Math.max(0, queue.synced * CQ_UNIT_BYTES - file.base);
@@ -202,67 +207,7 @@ export class ConsumeQueueStore {
       if (pages >= leastPages || written === file.size) files.push(entry);
     }
     if (files.length === 0) done(undefined);
-    else this.#syncAll(files, done);
-  }
-
-  /** Syncs files, and the folders of files that are new, a few at a time; they share the journal's writes. */
-  #syncAll(files: ReadonlyArray<[SegmentFile, ConsumeQueue]>, done: (error: GantryError | undefined) => void): void {
-    const folders = [...this.#folders.dirty];
-    this.#folders.dirty.clear();
-    let at = 0;
-    let running = 0;
-    let firstError: GantryError | undefined;
-    const ended: Done = (error) => {
-      firstError ??= error;
-      running--;
-      go();
-    };
-    const go = (): void => {
-      while (running < this.syncLanes && at < files.length + folders.length) {
-        const entry = files[at];
-        const folder = folders[at - files.length];
-        at++;
-        // Some may be gone: their topic was deleted meanwhile.
-        if (entry !== undefined && !this.#unsynced.has(entry[0])) continue;
-        running++;
-        if (entry !== undefined) this.#sync(entry[0], entry[1], ended);
-        else this.#syncFolder(folder!, ended);
-      }
-      if (running === 0) done(firstError);
-    };
-    go();
-  }
-
-  #sync(file: SegmentFile, queue: ConsumeQueue, ended: Done): void {
-    const covered = queue.written;
-    this.#unsynced.delete(file);
-    let handle: FileHandle;
-    try {
-      handle = this.#folders.handle(file);
-      this.#suspect.mend(file, handle);
-    } catch (error) {
-      this.#unsynced.set(file, queue);
-      return this.#options.clock.soon(() => ended(error as GantryError));
-    }
-    file.pin();
-    handle.sync((error) => {
-      file.unpin();
-      if (error === undefined) {
-        queue.synced = Math.max(queue.synced, Math.min(covered, file.end / CQ_UNIT_BYTES));
-      } else {
-        this.#unsynced.set(file, queue);
-        this.#suspect.failed(file, handle);
-      }
-      ended(error);
-    });
-  }
-
-  /** A folder that is not there any more is its parent's affair: its topic was deleted while the flush was under way. */
-  #syncFolder(folder: string, ended: Done): void {
-    this.#fs.syncDirectoryLater(folder, (error) => {
-      if (error !== undefined) this.#folders.dirty.add(folder);
-      ended(error);
-    });
+    else this.#unsynced.sync(files, this.syncLanes, done);
   }
 
   /**
@@ -395,7 +340,7 @@ export class ConsumeQueueStore {
     }
     queue.resetTo(ordinal, -1);
     queue.minOffset = ordinal;
-    this.#unsynced.set(file, queue);
+    this.#unsynced.add(file, queue);
   }
 
   /** Removes a queue's files and starts it afresh: they hold nothing that belongs to it. */
@@ -455,12 +400,12 @@ export class ConsumeQueueStore {
 
   /** Queues with something to write, and files to sync. */
   get toFlush(): number {
-    return Math.max(this.#waiting.length, this.#unsynced.size);
+    return Math.max(this.#waiting.length, this.#unsynced.all().size);
   }
 
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
-    return this.#waitingUnits === 0 && this.#unsynced.size === 0 && this.#folders.dirty.size === 0;
+    return this.#waitingUnits === 0 && this.#unsynced.all().size === 0 && this.#folders.dirty.size === 0;
   }
 
   /** Number of open files, for tests and metrics. */
@@ -478,7 +423,7 @@ export class ConsumeQueueStore {
       this.#folders.handle(file).writeSync(queue.tail, queue.tailAt(queue.written), length, byte - file.base);
       this.#waitingUnits -= end - queue.written;
       queue.written = end;
-      this.#unsynced.set(file, queue);
+      this.#unsynced.add(file, queue);
     }
   }
 
@@ -489,8 +434,7 @@ export class ConsumeQueueStore {
   }
 
   #forget(file: SegmentFile): void {
-    this.#unsynced.delete(file);
-    this.#suspect.forget(file);
+    this.#unsynced.forget(file);
     this.#folders.forget(file);
   }
 }

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { CollectingLogger, FakeClock } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { encodeBatch, hostField, SysFlag } from '../../message/index.ts';
+import { encodeBatch, SysFlag } from '../../message/index.ts';
 import { MessageStore } from '../message-store.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../put/index.ts';
+import { PutMessageStatus, PutResult } from '../put/index.ts';
+import { putRequest } from '../put/put-request.test.support.ts';
 import { GetResult, getStatusName } from '../read/get.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 
@@ -54,14 +55,8 @@ export class Bench {
 
   /** Puts a message with properties; answers what the store did. */
   tryPut(topic: string, properties: Record<string, string>, bodyBytes = 10, sysFlag = 0, body?: Uint8Array): PutResult {
-    const request = new PutRequest();
-    request.topic = topic;
-    request.topicBytes = Buffer.from(topic);
+    const request = putRequest(topic, body ?? new Uint8Array(bodyBytes));
     request.sysFlag = sysFlag;
-    request.bornHost = hostField('127.0.0.1', 1);
-    request.storeHost = hostField('127.0.0.1', 2);
-    request.body = body ?? new Uint8Array(bodyBytes);
-    request.bodyEnd = request.body.length;
     const pairs = Object.entries(properties).map(([name, value]) => `${name}\u0001${value}\u0002`);
     request.properties = Buffer.from(pairs.join(''));
     request.propertiesEnd = request.properties.length;

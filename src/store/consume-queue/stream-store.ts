@@ -13,10 +13,10 @@
 // Invariants: written <= end; tailStart <= written; files are contiguous and hold [start, written).
 
 import type { Clock, GantryError, Logger } from '../../common/index.ts';
-import type { FileHandle, FileSystem } from '../../io/index.ts';
+import type { FileSystem } from '../../io/index.ts';
 import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
 import { QueueFolders } from './queue-folders.ts';
-import { SuspectFiles } from './suspect-files.ts';
+import { UnsyncedFiles } from './unsynced-files.ts';
 
 const EMPTY = new Uint8Array(0);
 const EMPTY_VIEW = new DataView(EMPTY.buffer);
@@ -107,15 +107,14 @@ export class StreamStore {
   #waiting: Stream[] = [];
   #waitingBytes = 0;
   readonly #folders: QueueFolders;
-  /** Files written since they were synced. */
-  readonly #unsynced = new Map<SegmentFile, Stream>();
-  readonly #suspect = new SuspectFiles();
+  readonly #unsynced: UnsyncedFiles<Stream>;
 
   constructor(options: StreamStoreOptions) {
     this.#options = options;
     this.#fs = options.fs;
     this.fileSize = options.fileSize;
     this.#folders = new QueueFolders({ ...options, mostOpen: MAX_OPEN });
+    this.#unsynced = new UnsyncedFiles({ ...options, folders: this.#folders });
   }
 
   find(topic: string, queueId: number): Stream | undefined {
@@ -170,7 +169,7 @@ export class StreamStore {
     return this.#waitingBytes > WAITING_BUDGET_BYTES;
   }
 
-  /** Makes durable what was appended before the call, files first and then the folders of new ones. What fails is tried again next time; a file whose sync failed is written anew. */
+  /** Makes durable what was appended before the call, files first and then the folders of new ones (UnsyncedFiles). */
   flush(done: (error: GantryError | undefined) => void): void {
     try {
       while (this.#waiting.length > 0) {
@@ -182,46 +181,7 @@ export class StreamStore {
     } catch (error) {
       return done(error as GantryError);
     }
-    const files = [...this.#unsynced];
-    const folders = [...this.#folders.dirty];
-    this.#folders.dirty.clear();
-    let at = 0;
-    let firstError: GantryError | undefined;
-    const next = (): void => {
-      while (at < files.length && !this.#unsynced.has(files[at]![0])) at++;
-      if (at === files.length) {
-        try {
-          // A folder that is gone is its parent's affair.
-          for (const folder of folders) if (this.#fs.stat(folder) !== undefined) this.#fs.syncDirectory(folder);
-        } catch (error) {
-          firstError ??= error as GantryError;
-          for (const folder of folders) this.#folders.dirty.add(folder);
-        }
-        return done(firstError);
-      }
-      const [file, stream] = files[at++]!;
-      this.#unsynced.delete(file);
-      let handle: FileHandle;
-      try {
-        handle = this.#folders.handle(file);
-        this.#suspect.mend(file, handle);
-      } catch (error) {
-        this.#unsynced.set(file, stream);
-        firstError ??= error as GantryError;
-        return next();
-      }
-      file.pin();
-      handle.sync((error) => {
-        file.unpin();
-        if (error !== undefined) {
-          firstError ??= error;
-          this.#suspect.failed(file, handle);
-          this.#unsynced.set(file, stream);
-        }
-        next();
-      });
-    };
-    next();
+    this.#unsynced.sync([...this.#unsynced.all()], 1, done);
   }
 
   /** Copies bytes that lie in one file, or in memory, to `target`. False, and `ready` as in ReadCache.copy, if they must be fetched first. */
@@ -329,7 +289,7 @@ export class StreamStore {
 
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
-    return this.#waitingBytes === 0 && this.#unsynced.size === 0 && this.#folders.dirty.size === 0;
+    return this.#waitingBytes === 0 && this.#unsynced.all().size === 0 && this.#folders.dirty.size === 0;
   }
 
   close(): void {
@@ -349,13 +309,12 @@ export class StreamStore {
       this.#folders.handle(file).writeSync(stream.tail, from - stream.tailStart, length, from - file.base);
       this.#waitingBytes -= length;
       stream.written += length;
-      this.#unsynced.set(file, stream);
+      this.#unsynced.add(file, stream);
     }
   }
 
   #forget(file: SegmentFile): void {
-    this.#unsynced.delete(file);
-    this.#suspect.forget(file);
+    this.#unsynced.forget(file);
     this.#folders.forget(file);
   }
 }

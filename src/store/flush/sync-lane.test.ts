@@ -7,10 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { CollectingLogger } from '../../common/index.ts';
 import { type FileHandle, type FileSystem, nodeFileSystem, type SyncLane } from '../../io/index.ts';
-import { hostField } from '../../message/index.ts';
-import { MessageStore, type MessageStoreConfig, PutMessageStatus, PutRequest, PutResult } from '../index.ts';
-
-const HOST = hostField('127.0.0.1', 10_911);
+import { MessageStore, type MessageStoreConfig, PutMessageStatus, PutResult } from '../index.ts';
+import { putRequest } from '../put/put-request.test.support.ts';
 
 function open(folder: string, fs: FileSystem, config: Partial<MessageStoreConfig> = {}): Promise<MessageStore> {
   return MessageStore.open(
@@ -20,15 +18,8 @@ function open(folder: string, fs: FileSystem, config: Partial<MessageStoreConfig
 }
 
 function send(store: MessageStore): Promise<PutMessageStatus> {
-  const put = new PutRequest();
-  put.topic = 'T';
-  put.topicBytes = Buffer.from('T');
-  put.bornHost = HOST;
-  put.storeHost = HOST;
-  put.body = Buffer.from('m');
-  put.bodyEnd = 1;
   const result = new PutResult();
-  store.put(put, result);
+  store.put(putRequest('T', 'm'), result);
   return new Promise((resolve) => store.whenDurable(result.wroteOffset + result.wroteBytes, true, resolve));
 }
 

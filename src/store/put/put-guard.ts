@@ -1,4 +1,5 @@
-// Whether a put is taken at all, before anything of it is looked at. RocketMQ: checkBeforePutMessage, in its order.
+// Whether a put is taken at all, before anything of it is looked at (RocketMQ: checkBeforePutMessage, in its order), and whether who has much
+// to put should wait.
 
 import type { Clock } from '../../common/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
@@ -9,6 +10,9 @@ import type { MessageStoreConfig } from '../store-config.ts';
 import { PutMessageStatus, type PutRequest, type PutResult } from './put.ts';
 
 const MAX_TOPIC_BYTES = 127;
+/** Bytes that wait to be written, and bytes held in memory for writing and dispatch, from which the store is pressed. */
+const PRESSED_UNCOMMITTED_BYTES = 2 * 1024 * 1024;
+const PRESSED_HELD_BYTES = 32 * 1024 * 1024;
 
 export interface PutGuardOptions {
   clock: Clock;
@@ -50,6 +54,25 @@ export class PutGuard {
       return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.#config.gantryMaxDispatchBehindBytes}`;
     }
     return undefined;
+  }
+
+  /** As `MessageStore.pressed`. */
+  get pressed(): boolean {
+    const { wrote, committed } = this.#log;
+    if (wrote - committed <= PRESSED_UNCOMMITTED_BYTES && wrote - this.#dispatcher.dispatched <= PRESSED_HELD_BYTES)
+      return false;
+    return this.unwritableReason === undefined;
+  }
+
+  /** As `MessageStore.pressedBy`. */
+  get pressedBy(): string {
+    const { wrote, committed } = this.#log;
+    const unwritten = wrote - committed;
+    if (unwritten > PRESSED_UNCOMMITTED_BYTES) {
+      return `${unwritten} bytes wait to be written to the log, the limit is ${PRESSED_UNCOMMITTED_BYTES}`;
+    }
+    const behind = wrote - this.#dispatcher.dispatched;
+    return `the queues are ${behind} bytes behind the log, the limit is ${PRESSED_HELD_BYTES}`;
   }
 
   /** PUT_OK, or the status of a refusal, with its reason in `result`. `inTurn`: this loop turn has appended something already. */

@@ -3,11 +3,9 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { hostField } from '../../message/index.ts';
-import { MessageStore, PutRequest, PutResult } from '../index.ts';
+import { MessageStore, PutResult } from '../index.ts';
+import { putRequest } from './put-request.test.support.ts';
 import { StageTimes } from './stage-times.ts';
-
-const HOST = hostField('127.0.0.1', 10_911);
 
 test('a dispatch in shares is one value, from when there was something to do until it was done', () => {
   const clock = new FakeClock();
@@ -30,13 +28,7 @@ test('B74: a turn of sends is one append, one sync and one dispatch, and behind 
     { fs },
   );
   const hold = fs.hold('sync', '/commitlog/');
-  const put = new PutRequest();
-  put.topic = 'T';
-  put.topicBytes = Buffer.from('T');
-  put.bornHost = HOST;
-  put.storeHost = HOST;
-  put.body = Buffer.from('m');
-  put.bodyEnd = 1;
+  const put = putRequest('T', 'm');
   const result = new PutResult();
   let answered = 0;
   for (let i = 0; i < 10; i++) {

@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { CollectingLogger, type GantryError } from '../../common/index.ts';
 import { MemoryFileSystem } from '../../io/index.ts';
-import { decodeMessages, hostField } from '../../message/index.ts';
-import { GetMessageStatus, GetResult, MessageStore, PutMessageStatus, PutRequest, PutResult } from '../index.ts';
+import { decodeMessages } from '../../message/index.ts';
+import { GetMessageStatus, GetResult, MessageStore, PutMessageStatus, PutResult } from '../index.ts';
+import { putRequest } from '../put/put-request.test.support.ts';
 
-const HOST = hostField('127.0.0.1', 10_911);
 const FILE = '/store/commitlog/00000000000000000000';
 const COUNT = 20;
 
@@ -22,15 +22,8 @@ interface Rig {
 
 /** Puts a message of T; answers its physical offset. */
 function put(store: MessageStore, body: Uint8Array): number {
-  const request = new PutRequest();
-  request.topic = 'T';
-  request.topicBytes = Buffer.from('T');
-  request.bornHost = HOST;
-  request.storeHost = HOST;
-  request.body = body;
-  request.bodyEnd = body.length;
   const result = new PutResult();
-  store.put(request, result);
+  store.put(putRequest('T', body), result);
   return result.wroteOffset;
 }
 

@@ -152,6 +152,8 @@ export class QueueEnds {
       count = STEP_UNITS;
     }
     if (end < bound) return false;
+    // What was not looked at ends where its last unit is: of older pages a power cut may have left zeros.
+    if (end === from) while (end > first && !this.#isUnitAt(queue, end - 1)) end--;
     if (!dirty && !this.#clean && end < limit && end % store.unitsPerFile !== 0) {
       const got = store.readUnitsSync(queue, end, STEP_UNITS, step);
       dirty = holdsBytes(step, 0, got * CQ_UNIT_BYTES);
@@ -162,6 +164,10 @@ export class QueueEnds {
     if (dirty || queue.files.length > Math.floor((end - first) / store.unitsPerFile) + 1) this.#dirty.push(queue);
     queue.resetTo(end, physicalEnd);
     return true;
+  }
+
+  #isUnitAt(queue: ConsumeQueue, ordinal: number): boolean {
+    return this.#store.readUnitsSync(queue, ordinal, 1, this.#step) === 1 && isUnit(this.#view, 0);
   }
 }
 
@@ -256,7 +262,7 @@ export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, log
   let at = before;
   while (at > first && store.readUnitsSync(queue, at - 1, 1, unit) > 0) {
     const isFiller = unitSize(view, 0) === FILLER_SIZE;
-    if (!isFiller && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) {
+    if (!isFiller && isUnit(view, 0) && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) {
       end = at;
       break;
     }
@@ -331,7 +337,7 @@ function lastPhysicalEnd(store: ConsumeQueueStore, queue: ConsumeQueue, end: num
   const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
   for (let ordinal = end - 1; ordinal >= first; ordinal--) {
     if (store.readUnitsSync(queue, ordinal, 1, unit) === 0) return -1;
-    if (unitSize(view, 0) !== FILLER_SIZE) return unitOffset(view, 0) + unitSize(view, 0);
+    if (isUnit(view, 0) && unitSize(view, 0) !== FILLER_SIZE) return unitOffset(view, 0) + unitSize(view, 0);
   }
   return -1;
 }

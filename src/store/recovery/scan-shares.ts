@@ -5,7 +5,7 @@
 //   |== share ==|== share ==|== share ==|= sound =|X bad ...
 //    visited     visited     parsed       parsed    ^ `at`: the record before
 
-import { MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RecordView, Verify } from '../../message/index.ts';
+import { MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView, Verify } from '../../message/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 import type { ScanOptions } from './scan-log.ts';
 import { Share } from './share.ts';
@@ -157,7 +157,8 @@ function hop(
     const size = view.getInt32(at);
     const magic = view.getInt32(at + 4);
     if (magic === MAGIC_BLANK) return { length: at, isFiller: size === file.size - position - at, wanted: 0 };
-    if ((magic !== MAGIC_V1 && magic !== MAGIC_V2) || size < 91) return { length: at, isFiller: false, wanted: 0 };
+    if ((magic !== MAGIC_V1 && magic !== MAGIC_V2) || size < MIN_RECORD_BYTES)
+      return { length: at, isFiller: false, wanted: 0 };
     if (at + size > got) return { length: at, isFiller: false, wanted: size };
     at += size;
   }

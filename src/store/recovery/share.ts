@@ -6,13 +6,11 @@
 //   floats   4 a record: its 64-bit fields
 
 import { viewOf } from '../../common/index.ts';
-import { RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
+import { MIN_RECORD_BYTES, RecordOutcome, RecordView, readRecord, type Verify } from '../../message/index.ts';
 
 export const SHARE_BYTES: number = 4 * 1024 * 1024;
 const INTS = 12;
 const FLOATS = 4;
-/** No record is shorter. */
-const LEAST_RECORD_BYTES = 91;
 
 /** The memory of a share. */
 export interface ShareMemory {
@@ -113,7 +111,7 @@ export class Share {
 }
 
 function memoryFor(bytes: number): ShareMemory {
-  const records = Math.ceil(bytes / LEAST_RECORD_BYTES) + 1;
+  const records = Math.ceil(bytes / MIN_RECORD_BYTES) + 1;
   return {
     bytes: new SharedArrayBuffer(bytes),
     ints: new SharedArrayBuffer(records * INTS * 4),

@@ -14,7 +14,7 @@
 import { type Clock, errorText, GantryError, type Logger, SeldomWarning } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
-import type { ConsumeQueue, ConsumeQueueStore, QueueKinds } from '../consume-queue/index.ts';
+import type { ConsumeQueue, QueueKinds } from '../consume-queue/index.ts';
 import type { DerivedFlush } from '../flush/derived-flush.ts';
 import { type DiskGuard, DiskLevel } from '../flush/disk-guard.ts';
 import type { IndexService } from '../index-file/index.ts';
@@ -40,7 +40,6 @@ export interface RetentionOptions {
   /** Read when it is needed: most of it may change while the store runs. */
   config: MessageStoreConfig;
   log: CommitLog;
-  queues: ConsumeQueueStore;
   /** All kinds of queues: batch queues and ext units follow the log, too. */
   kinds: QueueKinds;
   index: IndexService | undefined;
@@ -113,7 +112,8 @@ export class Retention {
    * comes again. RocketMQ: cleanExpiredConsumerQueue, which also removes those that are sent to, below the offsets of their groups.
    */
   async removeExpiredQueues(mayGo: (topic: string, queueId: number) => boolean): Promise<number> {
-    const { log, queues, logger, derived, onQueuesRemoved } = this.#options;
+    const { log, logger, derived, onQueuesRemoved } = this.#options;
+    const queues = this.#options.kinds.plain;
     let removed = 0;
     let seen = 0;
     for (const queue of queues.all()) {
@@ -210,10 +210,10 @@ export class Retention {
 
   /** Batch queues and ext units are few; they are read on the loop. Their expired files stay until the next start looks at them. */
   #moveOtherKinds(minimum: number, starts: ReadonlyArray<{ queue: ConsumeQueue }>): void {
-    const { kinds, queues } = this.#options;
+    const { kinds } = this.#options;
     try {
       for (const queue of kinds.batch.all()) kinds.batch.correctMinimum(queue, minimum);
-      for (const { queue } of starts) kinds.ext?.dropBelowMinimum(queues, queue);
+      for (const { queue } of starts) kinds.ext?.dropBelowMinimum(kinds.plain, queue);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#seldom.warn('kinds', `the minimum of a batch queue or of ext units stays (${error.message})`);
@@ -229,7 +229,7 @@ export class Retention {
 
   /** The queues that will begin later when the log begins at `logMinimum`, and where. */
   async #queueStarts(logMinimum: number): Promise<Array<{ queue: ConsumeQueue; start: QueueStart }>> {
-    const { queues } = this.#options;
+    const queues = this.#options.kinds.plain;
     const starts: Array<{ queue: ConsumeQueue; start: QueueStart }> = [];
     let seen = 0;
     for (const queue of queues.all()) {
@@ -315,7 +315,8 @@ export class Retention {
 
   /** As `cleanDerived`, for a log that begins at `minimum`; false if something is left to do. */
   async #cleanDerivedTo(minimum: number): Promise<boolean> {
-    const { queues, index, config } = this.#options;
+    const { index, config } = this.#options;
+    const queues = this.#options.kinds.plain;
     let whole = true;
     let seen = 0;
     for (const queue of queues.all()) {
@@ -332,7 +333,7 @@ export class Retention {
 
   /** Removes the expired files of a queue; answers how many, -1 if one could not be removed. */
   async #cleanQueue(queue: ConsumeQueue): Promise<number> {
-    const { queues } = this.#options;
+    const queues = this.#options.kinds.plain;
     let removed = 0;
     try {
       for (; this.#mayFollow && queues.firstFileExpired(queue); removed++) await queues.removeFirstFile(queue);
