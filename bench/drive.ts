@@ -3,6 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import type { DelayFigures, DelayOptions } from './delay-load.ts';
 import type { LoadFigures } from './load-run.ts';
 import { memory } from './process-figures.ts';
 import type { PullOptions } from './pull-load.ts';
@@ -22,6 +23,12 @@ const SAMPLE_MS = 200;
 export async function driveTransactions(options: TransactionOptions): Promise<TransactionFigures> {
   const output = await runToEnd(process.execPath, [GENERATOR, 'transactions', JSON.stringify(options)]);
   return JSON.parse(output) as TransactionFigures;
+}
+
+/** Sends messages with a delay; only this folder's generator can. */
+export async function driveDelays(options: DelayOptions): Promise<DelayFigures> {
+  const output = await runToEnd(process.execPath, [GENERATOR, 'delays', JSON.stringify(options)]);
+  return JSON.parse(output) as DelayFigures;
 }
 
 /** Sends or pulls as told; `loadgen` is the other generator's path, if it is wanted. */

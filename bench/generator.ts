@@ -1,6 +1,7 @@
-// The load generator's own process: `generator.js send|pull|transactions {options as JSON}`. It prints the figures as JSON. A process of its
+// The load generator's own process: `generator.js send|pull|transactions|delays {options as JSON}`. It prints the figures as JSON. A process of its
 // own, so that what it costs neither slows the broker nor is counted with it.
 
+import { type DelayOptions, delayLoad } from './delay-load.ts';
 import { type PullOptions, pullLoad } from './pull-load.ts';
 import { type SendOptions, sendLoad } from './send-load.ts';
 import { type TransactionOptions, transactionLoad } from './transaction-load.ts';
@@ -13,7 +14,9 @@ try {
       ? await pullLoad(options as PullOptions)
       : command === 'transactions'
         ? await transactionLoad(options as TransactionOptions)
-        : await sendLoad(options as SendOptions);
+        : command === 'delays'
+          ? await delayLoad(options as DelayOptions)
+          : await sendLoad(options as SendOptions);
   process.stdout.write(`${JSON.stringify(figures)}\n`);
   process.exit(0);
 } catch (error) {

@@ -2,7 +2,7 @@
 // workload, every round, one broker after the other.
 
 import { maxOffset, storedMessages } from '../test/interop/probe.ts';
-import { type DrivenFigures, drive, driveTransactions } from './drive.ts';
+import { type DrivenFigures, drive, driveDelays, driveTransactions } from './drive.ts';
 import type { LoadFigures } from './load-run.ts';
 import type { PullOptions } from './pull-load.ts';
 import { createTopic, untilDispatched } from './requests.ts';
@@ -104,6 +104,30 @@ function sending(name: string, title: string, changes: Partial<SendOptions>, syn
   };
 }
 
+/** Delays of 5 s, sent at 20,000 a second: `property` asks for them. */
+function delaying(name: string, title: string, property: [string, string], syncFlush = false): Workload {
+  const topic = `BenchDelay${property[0]}`;
+  return {
+    name,
+    title,
+    syncFlush,
+    prepare: async (target) => await createTopic(target.addr, topic, 4),
+    async run({ addr, pid }, { seconds }) {
+      const shape = { topic, queues: 4, conns: 8, size: 128, rate: 20_000, property, delayMs: 5000 };
+      const found = await driveDelays({ ...shape, addr, pid, seconds });
+      return {
+        'delivered/s': found.deliveredPerSecond,
+        early: found.early,
+        'late p50 ms': found.p50Ms,
+        'late p99 ms': found.p99Ms,
+        'latest ms': found.maxMs,
+        'broker CPU µs/msg': found.serverCpuMicros / found.sent,
+        [REFUSED]: found.refused,
+      };
+    },
+  };
+}
+
 /** All workloads, in the order in which they run. */
 export const workloads: readonly Workload[] = [
   sending('send', 'async flush, 8 × 64 in flight, 128 B', {}),
@@ -176,6 +200,9 @@ export const workloads: readonly Workload[] = [
       };
     },
   },
+  delaying('delay', 'delay level 2 at 20,000/s, async flush: how late', ['DELAY', '2']),
+  delaying('timer', 'TIMER_DELAY_MS=5000 at 20,000/s, async flush: how late', ['TIMER_DELAY_MS', '5000']),
+  delaying('sync-delay', 'delay level 2 at 20,000/s, sync flush: how late', ['DELAY', '2'], true),
   sending('sync-8x64', 'sync flush, 8 × 64 in flight', { topic: 'BenchSync' }, true),
   sending('sync-8x1', 'sync flush, 8 × 1 in flight', { topic: 'BenchSync', window: 1 }, true),
   sending('sync-1x1', 'sync flush, 1 × 1 in flight', { topic: 'BenchSync', conns: 1, window: 1 }, true),
