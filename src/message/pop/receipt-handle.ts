@@ -1,0 +1,72 @@
+// Receipt handles: the text by which a consumer acknowledges a popped message. Clients build them, so a broker takes nothing in them for
+// granted. RocketMQ: ExtraInfoUtil (the property POP_CK, the field extraInfo).
+//
+//   startOffset popTime invisibleTime reviveQueueId retryFlag brokerName queueId [queueOffset]      one space between
+
+import { isJavaInt, isSafeLong } from './java-numbers.ts';
+import { POP_ORDER_REVIVE_QUEUE } from './pop-names.ts';
+
+export interface ReceiptHandle {
+  /** Queue offset at which the pop began to read; names its check point. */
+  startOffset: number;
+  /** Ms since the epoch. */
+  popTime: number;
+  invisibleTimeMs: number;
+  /** Queue of the revive topic that holds the check point; POP_ORDER_REVIVE_QUEUE if it was popped in order. */
+  reviveQueueId: number;
+  /** `RetryFlag`, or whatever stands there. */
+  retryFlag: string;
+  brokerName: string;
+  queueId: number;
+  /** Of the message; undefined in the short form. */
+  queueOffset: number | undefined;
+}
+
+const NAMES = ['getCkQueueOffset', 'getPopTime', 'getInvisibleTime', 'getReviveQid', 'getRetry', 'getBrokerName'];
+
+/**
+ * Reads a handle. Answers what is wrong with one that cannot be read, in RocketMQ's words; the queue and the offset at its end are read where
+ * they stand, and may be missing (a broker goes by the request's own fields). RocketMQ: takes numbers beyond 2^53, too.
+ */
+export function parseReceiptHandle(text: string): ReceiptHandle | string {
+  const parts = text.split(' ');
+  // As Java's split: nothing comes of what is empty at the end.
+  while (parts.at(-1) === '') parts.pop();
+  if (parts.length < NAMES.length) {
+    return `${NAMES[parts.length]} fail, extraInfoStrs length ${parts.length}`;
+  }
+  const [start, popTime, invisible, revive, retryFlag, brokerName, queueId, queueOffset] = parts as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+    string | undefined,
+    string | undefined,
+  ];
+  for (const long of [start, popTime, invisible]) if (!isSafeLong(long)) return `For input string: "${long}"`;
+  for (const int of [revive, queueId ?? '0']) if (!isJavaInt(int)) return `For input string: "${int}"`;
+  if (queueOffset !== undefined && !isSafeLong(queueOffset)) return `For input string: "${queueOffset}"`;
+  return {
+    startOffset: Number(start),
+    popTime: Number(popTime),
+    invisibleTimeMs: Number(invisible),
+    reviveQueueId: Number(revive),
+    retryFlag,
+    brokerName,
+    queueId: queueId === undefined ? -1 : Number(queueId),
+    queueOffset: queueOffset === undefined ? undefined : Number(queueOffset),
+  };
+}
+
+export function receiptHandleText(handle: ReceiptHandle): string {
+  const { startOffset, popTime, invisibleTimeMs, reviveQueueId, retryFlag, brokerName, queueId, queueOffset } = handle;
+  const text = `${startOffset} ${popTime} ${invisibleTimeMs} ${reviveQueueId} ${retryFlag} ${brokerName} ${queueId}`;
+  return queueOffset === undefined ? text : `${text} ${queueOffset}`;
+}
+
+/** Whether its message was popped in order. */
+export function isOrderHandle(handle: ReceiptHandle): boolean {
+  return handle.reviveQueueId === POP_ORDER_REVIVE_QUEUE;
+}
