@@ -88,6 +88,21 @@ export interface BrokerConfig {
   enableSplitMetadata: boolean;
   configBlackList: string;
   reviveQueueNum: number;
+  /** Whether a group that begins at the end takes a young queue from its start. */
+  initPopOffsetByCheckMsgInMem: boolean;
+  /** Which retry topics of pops are written, and whether those of the old kind are read as well. */
+  retrieveMessageFromPopRetryTopicV1: boolean;
+  enableRetryTopicV2: boolean;
+  /** Percent of pops that look at retries first, and the same for topics with priorities. */
+  popFromRetryProbability: number;
+  popFromRetryProbabilityForPriority: number;
+  /** Whether the highest queue comes first. */
+  priorityOrderAsc: boolean;
+  /** Messages of a queue under way after which it is left out, and whether it is. */
+  popInflightMessageThreshold: number;
+  enablePopMessageThreshold: boolean;
+  /** Whether a retried message keeps its retry topic's name. */
+  popResponseReturnActualRetryTopic: boolean;
   timerWheelEnable: boolean;
   timerPrecisionMs: number;
   timerMaxDelaySec: number;
@@ -201,6 +216,15 @@ export function defaultBrokerConfig(): BrokerConfig {
     enableSplitMetadata: true,
     configBlackList: 'configBlackList;brokerConfigPath',
     reviveQueueNum: 8,
+    initPopOffsetByCheckMsgInMem: true,
+    retrieveMessageFromPopRetryTopicV1: true,
+    enableRetryTopicV2: false,
+    popFromRetryProbability: 20,
+    popFromRetryProbabilityForPriority: 0,
+    priorityOrderAsc: true,
+    popInflightMessageThreshold: 10_000,
+    enablePopMessageThreshold: false,
+    popResponseReturnActualRetryTopic: false,
     timerWheelEnable: true,
     timerPrecisionMs: 1000,
     timerMaxDelaySec: 259_200,

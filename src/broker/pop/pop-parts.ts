@@ -3,7 +3,7 @@
 import type { TagFilter } from '../../store/index.ts';
 
 /** RocketMQ: PollingResult. */
-export const Polling = { HELD: 0, FULL: 1, TIMEOUT: 2 } as const;
+export const Polling = { HELD: 0, FULL: 1, TIMEOUT: 2, NOT_POLLING: 3 } as const;
 export type Polling = (typeof Polling)[keyof typeof Polling];
 
 /** A pop that found nothing. */
@@ -14,17 +14,11 @@ export interface WaitingPop {
   /** -1: any queue. */
   readonly queueId: number;
   readonly filter: TagFilter;
-  readonly isOrder: boolean;
-  readonly attemptId: string | undefined;
-  /** Wall-clock ms: since when it has been under way, by the client's clock. RocketMQ: bornTime. */
-  readonly bornTime: number;
-  /** How long it may wait from then on; 0 or less: not at all. */
-  readonly pollTimeMs: number;
-  /** Whether its time is up, or somebody woke it: it will not be woken again. */
-  isDue: boolean;
+  /** Wall-clock ms at which it is answered even with nothing. */
+  readonly deadline: number;
   /** False once nobody waits for the answer. */
   readonly isWanted: boolean;
-  /** Runs the pop again, which may end in another wait. Either this or `forget` is called, once a wait. */
+  /** Runs the pop again, which may end in another wait. Either this or `forget` is called, once for each wait. */
   resume(): void;
   /** There will be no answer. */
   forget(): void;
@@ -32,16 +26,16 @@ export interface WaitingPop {
 
 /** Where pops wait. RocketMQ: PopLongPollingService. */
 export interface PopWaiting {
-  /** Takes a pop if it may wait; otherwise the pop is answered now. */
-  hold(pop: WaitingPop): Polling;
-  /** There is something for (topic, queueId or -1, group): wakes one pop that waits for just that. RocketMQ: notifyMessageArriving. */
-  wake(topic: string, queueId: number, group: string): void;
+  /** Takes a pop if it may wait for `pollTime` ms, its deadline being known; of all but HELD the caller keeps it. */
+  polling(pop: WaitingPop, pollTime: number): Polling;
+  /** A look is worth it: wakes one pop that waits for just that queue (-1: any). True if there was one. */
+  notify(topic: string, group: string, queueId: number): boolean;
 }
 
 /** Nobody may wait. */
 export const NO_WAITING: PopWaiting = {
-  hold: () => Polling.TIMEOUT,
-  wake: () => {},
+  polling: () => Polling.NOT_POLLING,
+  notify: () => false,
 };
 
 /** What has been popped in order and is not acknowledged yet. RocketMQ: QueueLevelConsumerManager. */

@@ -98,11 +98,15 @@ test('a handle that is none is refused in RocketMQ’s words', () => {
   assert.equal(pop.parseReceiptHandle('1 2 3'), 'getReviveQid fail, extraInfoStrs length 3');
   assert.equal(pop.parseReceiptHandle('1 2 3 4 0     '), 'getBrokerName fail, extraInfoStrs length 5');
   const long = '9223372036854775808';
-  for (const text of [`${long} 2 3 4 0 b 0 0`, `1 ${long} 3 4 0 b 0 0`, `1 2 ${long} 4 0 b 0 0`, `1 2 3 4 0 b 0 ${long}`]) {
+  for (const text of [`${long} 2 3 4 0 b 0 0`, `1 ${long} 3 4 0 b 0 0`, `1 2 ${long} 4 0 b 0 0`]) {
     assert.equal(pop.parseReceiptHandle(text), `For input string: "${long}"`, text);
   }
   assert.equal(pop.parseReceiptHandle('1 2 3 2147483648 0 b 0 0'), 'For input string: "2147483648"');
-  assert.equal(pop.parseReceiptHandle('1 2 3 4 0 b 0x1 0'), 'For input string: "0x1"');
+  // A broker goes by the request's own queue and offset.
+  for (const text of [`1 2 3 4 0 b 0x1 ${long}`, '1 2 3 4 0 b']) {
+    const handle = pop.parseReceiptHandle(text);
+    assert.ok(typeof handle !== 'string' && handle.queueId === -1 && handle.queueOffset === undefined);
+  }
   assert.equal(pop.parseReceiptHandle('1  3 4 0 b 0 0'), 'For input string: ""');
   assert.equal(pop.parseReceiptHandle(' 1 2 3 4 0 b 0 0'), 'For input string: ""');
 });
@@ -111,14 +115,35 @@ test('the texts of an answer to a pop', () => {
   const retry = '%RETRY%G_T';
   const starts = pop.addItem(pop.startOffsetItem('T', 1, 7), pop.startOffsetItem(retry, 0, 3));
   assert.equal(starts, '0 1 7;1 0 3');
-  assert.deepEqual(pop.parseNumberInfo(starts), new Map([['0@1', 7], ['1@0', 3]]));
-  const offsets = pop.addItem(pop.messageOffsetsItem('T', 1, [7, 9, 11], 2), pop.messageOffsetsItem('%RETRY%G+T', 0, [3], 1));
+  assert.deepEqual(
+    pop.parseNumberInfo(starts),
+    new Map([
+      ['0@1', 7],
+      ['1@0', 3],
+    ]),
+  );
+  const offsets = pop.addItem(
+    pop.messageOffsetsItem('T', 1, [7, 9, 11], 2),
+    pop.messageOffsetsItem('%RETRY%G+T', 0, [3], 1),
+  );
   assert.equal(offsets, '0 1 7,9;2 0 3');
-  assert.deepEqual(pop.parseMessageOffsets(offsets), new Map([['0@1', [7, 9]], ['2@0', [3]]]));
+  assert.deepEqual(
+    pop.parseMessageOffsets(offsets),
+    new Map([
+      ['0@1', [7, 9]],
+      ['2@0', [3]],
+    ]),
+  );
   assert.equal(pop.infoKey(retry, 0), '1@0');
   const counts = pop.addItem(pop.queueOrderCountItem('T', 0, 0), pop.offsetOrderCountItem('T', 0, 5, 2));
   assert.equal(counts, '0 0 0;0 qo0%5 2');
-  assert.deepEqual(pop.parseNumberInfo(counts), new Map([['0@0', 0], ['0@qo0%5', 2]]));
+  assert.deepEqual(
+    pop.parseNumberInfo(counts),
+    new Map([
+      ['0@0', 0],
+      ['0@qo0%5', 2],
+    ]),
+  );
   for (const text of ['0 1', '0 1 x', '0 1 2;0 1 3', '0 1 2 3']) assert.equal(pop.parseNumberInfo(text), undefined);
   assert.equal(pop.parseMessageOffsets('0 1 2,'), undefined);
   assert.deepEqual(pop.parseMessageOffsets(''), new Map());

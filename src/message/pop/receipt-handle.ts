@@ -17,16 +17,17 @@ export interface ReceiptHandle {
   /** `RetryFlag`, or whatever stands there. */
   retryFlag: string;
   brokerName: string;
+  /** -1 if it is missing or no number. */
   queueId: number;
-  /** Of the message; undefined in the short form. */
+  /** Of the message; undefined in the short form, or if it is no number. */
   queueOffset: number | undefined;
 }
 
 const NAMES = ['getCkQueueOffset', 'getPopTime', 'getInvisibleTime', 'getReviveQid', 'getRetry', 'getBrokerName'];
 
 /**
- * Reads a handle. Answers what is wrong with one that cannot be read, in RocketMQ's words; the queue and the offset at its end are read where
- * they stand, and may be missing (a broker goes by the request's own fields). RocketMQ: takes numbers beyond 2^53, too.
+ * Reads a handle. Answers what is wrong with one that cannot be read, in RocketMQ's words. Nothing is wrong with an odd queue or offset at its
+ * end: a broker goes by the request's own fields. RocketMQ: takes numbers beyond 2^53, too.
  */
 export function parseReceiptHandle(text: string): ReceiptHandle | string {
   const parts = text.split(' ');
@@ -46,8 +47,7 @@ export function parseReceiptHandle(text: string): ReceiptHandle | string {
     string | undefined,
   ];
   for (const long of [start, popTime, invisible]) if (!isSafeLong(long)) return `For input string: "${long}"`;
-  for (const int of [revive, queueId ?? '0']) if (!isJavaInt(int)) return `For input string: "${int}"`;
-  if (queueOffset !== undefined && !isSafeLong(queueOffset)) return `For input string: "${queueOffset}"`;
+  if (!isJavaInt(revive)) return `For input string: "${revive}"`;
   return {
     startOffset: Number(start),
     popTime: Number(popTime),
@@ -55,8 +55,8 @@ export function parseReceiptHandle(text: string): ReceiptHandle | string {
     reviveQueueId: Number(revive),
     retryFlag,
     brokerName,
-    queueId: queueId === undefined ? -1 : Number(queueId),
-    queueOffset: queueOffset === undefined ? undefined : Number(queueOffset),
+    queueId: queueId !== undefined && isJavaInt(queueId) ? Number(queueId) : -1,
+    queueOffset: queueOffset !== undefined && isSafeLong(queueOffset) ? Number(queueOffset) : undefined,
   };
 }
 
