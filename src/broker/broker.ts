@@ -24,6 +24,7 @@ import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { AckMessageProcessor } from './processor/ack-message.ts';
+import { ChangeInvisibleTimeProcessor } from './processor/change-invisible-time.ts';
 import { PopMessageProcessor } from './processor/pop-message.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
@@ -241,14 +242,14 @@ export class Broker {
       new ReplyMessageProcessor(context, send).register(server);
       pull.register(server);
       new PopMessageProcessor(context).register(server);
-      const popAcks = new AckMessageProcessor(context);
-      popAcks.register(server);
+      const popAcks = [new AckMessageProcessor(context), new ChangeInvisibleTimeProcessor(context)];
+      for (const processor of popAcks) processor.register(server);
       // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {
         context.topics.saveWaiting();
         send.endTurn();
         ends.endTurn();
-        popAcks.endTurn();
+        for (const processor of popAcks) processor.endTurn();
         store.endTurn();
       });
       server.holdWhile(
