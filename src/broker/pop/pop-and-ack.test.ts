@@ -142,7 +142,7 @@ test('a changed invisible time is a check point of its own and an acknowledgemen
   const now = w.clock.now();
   assert.deepEqual(
     [answer.code, answer.remark, answer.ext],
-    [0, null, { popTime: String(now), invisibleTime: '10000', reviveQid: ext['reviveQid'] }],
+    [0, 'not set any response code', { popTime: String(now), invisibleTime: '10000', reviveQid: ext['reviveQid'] }],
   );
   const [, ck, ack] = await w.waiting();
   assert.equal(

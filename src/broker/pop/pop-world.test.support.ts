@@ -1,6 +1,8 @@
 // A broker that is popped from, with a clock that is moved by hand.
 
 import { setImmediate } from 'node:timers/promises';
+import { FakeClock } from '../../common/index.ts';
+import { MemoryFileSystem } from '../../io/index.ts';
 import {
   decodeMessages,
   parseMessageOffsets,
@@ -39,9 +41,18 @@ export class PopWorld extends ClockWorld {
   #processors: Array<{ endTurn(): void }> = [];
 
   static async open(
-    options: { broker?: Partial<BrokerConfig>; store?: Partial<MessageStoreConfig>; queues?: number } = {},
+    options: {
+      broker?: Partial<BrokerConfig>;
+      store?: Partial<MessageStoreConfig>;
+      queues?: number;
+      now?: number;
+    } = {},
   ): Promise<PopWorld> {
     const world = new PopWorld({ reviveQueueNum: 2, ...options.broker }, options.store ?? {});
+    if (options.now !== undefined) {
+      world.clock = new FakeClock(options.now);
+      world.fs = new MemoryFileSystem({ clock: world.clock, random: world.random, directories: ['/store/config'] });
+    }
     await world.start();
     const { topics } = world.context;
     topics.createInSend('T', 'TBW102', 'test', options.queues ?? 1, 0);

@@ -14,7 +14,7 @@ import {
 import type { BrokerContext } from '../broker-context.ts';
 import { noReviveQueue } from './ack-message.ts';
 import { illegalQueue } from './pop-checks.ts';
-import type { HandlerRegistry } from './registry.ts';
+import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
 import { SendAckPool } from './send-acks.ts';
 import { TurnAcks } from './turn-acks.ts';
 
@@ -74,12 +74,12 @@ export class ChangeInvisibleTimeProcessor {
       return;
     }
     if (offset < store.minOffsetInQueue(topic, queueId) || offset >= store.maxOffsetInQueue(topic, queueId)) {
-      request.respond(ResponseCode.NO_MESSAGE, null, NO_FIELDS);
+      request.respond(ResponseCode.NO_MESSAGE, NO_REMARK_SET, NO_FIELDS);
       return;
     }
-    const handle = parseReceiptHandle(extraInfo);
+    const handle = parseReceiptHandle(extraInfo, true);
     if (typeof handle === 'string') {
-      request.respond(ResponseCode.SYSTEM_ERROR, handle, NO_FIELDS);
+      request.respond(ResponseCode.SYSTEM_ERROR, handle);
       return;
     }
     const change: Change = { group, topic, queueId, offset, invisibleTimeMs, suspend, handle };
@@ -126,7 +126,7 @@ export class ChangeInvisibleTimeProcessor {
     const writer = this.#answers.writerOf(request.channel, logEnd);
     writer.begin(ResponseCode.SUCCESS, request.opaque);
     writeFields(writer, popTime, invisibleTimeMs, handle.reviveQueueId);
-    writer.endHeader();
+    writer.endHeader(NO_REMARK_SET);
     writer.endFrame();
   }
 
@@ -146,17 +146,17 @@ export class ChangeInvisibleTimeProcessor {
     const { group, handle, invisibleTimeMs, offset, queueId, topic } = change;
     const isPast = (): boolean => offset < offsets.query(group, topic, queueId);
     if (isPast()) {
-      responder.respond(ResponseCode.SUCCESS, null, NO_FIELDS);
+      responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET, NO_FIELDS);
       return;
     }
     pop.queues.of(topic, group, queueId).whenFree(() => {
       if (isPast()) {
-        responder.respond(ResponseCode.SUCCESS, null, NO_FIELDS);
+        responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET, NO_FIELDS);
         return;
       }
       const visibleMs = clock.now() + invisibleTimeMs;
       pop.order.updateNextVisibleTime(topic, group, queueId, offset, handle.popTime, visibleMs);
-      responder.respond(ResponseCode.SUCCESS, null, {
+      responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET, {
         popTime: handle.popTime,
         invisibleTime: visibleMs - handle.popTime,
         reviveQid: handle.reviveQueueId,

@@ -94,8 +94,9 @@ test('a receipt handle is read and written', () => {
 });
 
 test('a handle that is none is refused in RocketMQ’s words', () => {
-  assert.equal(pop.parseReceiptHandle(''), 'getCkQueueOffset fail, extraInfoStrs length 0');
-  assert.equal(pop.parseReceiptHandle('1 2 3'), 'getReviveQid fail, extraInfoStrs length 3');
+  assert.equal(pop.parseReceiptHandle(''), 'getBrokerName fail, extraInfoStrs length 0');
+  assert.equal(pop.parseReceiptHandle('bad', true), 'getReviveQid fail, extraInfoStrs length 1');
+  assert.equal(pop.parseReceiptHandle('1 2 3 4', true), 'getBrokerName fail, extraInfoStrs length 4');
   assert.equal(pop.parseReceiptHandle('1 2 3 4 0     '), 'getBrokerName fail, extraInfoStrs length 5');
   const long = '9223372036854775808';
   for (const text of [`${long} 2 3 4 0 b 0 0`, `1 ${long} 3 4 0 b 0 0`, `1 2 ${long} 4 0 b 0 0`]) {

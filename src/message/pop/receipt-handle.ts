@@ -23,19 +23,22 @@ export interface ReceiptHandle {
   queueOffset: number | undefined;
 }
 
-const NAMES = ['getCkQueueOffset', 'getPopTime', 'getInvisibleTime', 'getReviveQid', 'getRetry', 'getBrokerName'];
+/** Words that a broker needs, and those of a handle of an ordered pop. */
+const WORDS = 6;
+const ORDER_WORDS = 4;
 
 /**
  * Reads a handle. Answers what is wrong with one that cannot be read, in RocketMQ's words. Nothing is wrong with an odd queue or offset at its
- * end: a broker goes by the request's own fields. RocketMQ: takes numbers beyond 2^53, too.
+ * end: a broker goes by the request's own fields. `orderFirst`: who reads it asks first whether it is of an ordered pop, as RocketMQ does for a
+ * change of the invisible time. RocketMQ: takes numbers beyond 2^53, too.
  */
-export function parseReceiptHandle(text: string): ReceiptHandle | string {
+export function parseReceiptHandle(text: string, orderFirst = false): ReceiptHandle | string {
   const parts = text.split(' ');
   // As Java's split: nothing comes of what is empty at the end.
   while (parts.at(-1) === '') parts.pop();
-  if (parts.length < NAMES.length) {
-    return `${NAMES[parts.length]} fail, extraInfoStrs length ${parts.length}`;
-  }
+  const { length } = parts;
+  if (orderFirst && length < ORDER_WORDS) return `getReviveQid fail, extraInfoStrs length ${length}`;
+  if (length < WORDS) return `getBrokerName fail, extraInfoStrs length ${length}`;
   const [start, popTime, invisible, revive, retryFlag, brokerName, queueId, queueOffset] = parts as [
     string,
     string,
