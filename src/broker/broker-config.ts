@@ -103,6 +103,16 @@ export interface BrokerConfig {
   enablePopMessageThreshold: boolean;
   /** Whether a retried message keeps its retry topic's name. */
   popResponseReturnActualRetryTopic: boolean;
+  /** Whether pops and their acknowledgements meet in memory. */
+  enablePopBufferMerge: boolean;
+  /** Ms that a pop stays there, and ms before its messages come back at which it leaves. */
+  popCkStayBufferTime: number;
+  popCkStayBufferTimeOut: number;
+  /** Most pops there, altogether and of one queue. */
+  popCkMaxBufferSize: number;
+  popCkOffsetMaxQueueSize: number;
+  /** Whether the acknowledgements of a pop that leaves are one record. */
+  enablePopBatchAck: boolean;
   timerWheelEnable: boolean;
   timerPrecisionMs: number;
   timerMaxDelaySec: number;
@@ -225,6 +235,12 @@ export function defaultBrokerConfig(): BrokerConfig {
     popInflightMessageThreshold: 10_000,
     enablePopMessageThreshold: false,
     popResponseReturnActualRetryTopic: false,
+    enablePopBufferMerge: false,
+    popCkStayBufferTime: 10_000,
+    popCkStayBufferTimeOut: 3000,
+    popCkMaxBufferSize: 200_000,
+    popCkOffsetMaxQueueSize: 20_000,
+    enablePopBatchAck: false,
     timerWheelEnable: true,
     timerPrecisionMs: 1000,
     timerMaxDelaySec: 259_200,

@@ -123,7 +123,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     schedule,
     transactions,
     timer,
-    pop: new PopState({ config, clock, random, store, timer, storeHost, offsets, topics, groups }),
+    pop: new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups }),
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

@@ -124,11 +124,11 @@ export class PopQueue {
 
   /** Moves the group's offset as far as check points are stored. */
   advance(): void {
+    const offsets = this.#groupOffsets;
     const ranges = this.#ranges;
     let at = this.#committed;
     while (at < ranges.length && ranges[at]!.logEnd >= 0) at++;
     if (at === this.#committed) return;
-    const offsets = this.#groupOffsets;
     if (offsets.unsaved === undefined) offsets.unsaved = new Map();
     if (!offsets.unsaved.has(this.queueId)) offsets.unsaved.set(this.queueId, ranges[this.#committed]!.start);
     this.#committed = at;
@@ -137,13 +137,11 @@ export class PopQueue {
 
   /** What is synced up to `flushed` may be saved. */
   synced(flushed: number): void {
+    const offsets = this.#groupOffsets;
     const ranges = this.#ranges;
     let done = 0;
     while (done < this.#committed && ranges[done]!.logEnd <= flushed) done++;
     if (done === 0) return;
-    const offsets = this.#groupOffsets;
-    // They may have been forgotten just now.
-    if (this.#ranges !== ranges) return;
     if (done === this.#committed) offsets.unsaved?.delete(this.queueId);
     else offsets.unsaved?.set(this.queueId, ranges[done - 1]!.next);
     ranges.splice(0, done);
@@ -152,6 +150,7 @@ export class PopQueue {
 
   /** Check points from `end` on are not in the log after all: their messages were not popped. */
   cut(end: number): void {
+    const offsets = this.#groupOffsets;
     const ranges = this.#ranges;
     const at = ranges.findIndex((range) => range.logEnd > end);
     if (at < 0) return;
@@ -159,8 +158,8 @@ export class PopQueue {
     ranges.splice(at);
     if (at >= this.#committed) return;
     this.#committed = at;
-    this.#positions.commit(this.#groupOffsets, this.queueId, start);
-    if (at === 0) this.#groupOffsets.unsaved?.delete(this.queueId);
+    this.#positions.commit(offsets, this.queueId, start);
+    if (at === 0) offsets.unsaved?.delete(this.queueId);
   }
 
   /** Forgets what was popped: the group begins elsewhere. RocketMQ: clearOffsetQueue. */

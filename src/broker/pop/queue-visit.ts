@@ -295,14 +295,16 @@ export class QueueVisit {
       rePutTimes: undefined,
       suspend: false,
     };
-    if (!pops.revive.checkPoint(ck, pop.reviveQueueId)) {
-      pop.refused = pops.revive.reason;
-      return false;
+    if (!pops.buffer.add(ck, pop.reviveQueueId, queue, nextBeginOffset)) {
+      if (!pops.revive.checkPoint(ck, pop.reviveQueueId)) {
+        pop.refused = pops.revive.reason;
+        return false;
+      }
+      pop.logEnd = pops.revive.logEnd;
+      pops.queues.add(queue, offset, nextBeginOffset, pop.logEnd);
     }
-    pop.logEnd = pops.revive.logEnd;
     queue.lastStart = offset;
     queue.lastPopTime = pop.popTime;
-    pops.queues.add(queue, offset, nextBeginOffset, pop.logEnd);
     return true;
   }
 }

@@ -103,6 +103,13 @@ export class AckMessageProcessor {
       request.respond(ResponseCode.MESSAGE_ILLEGAL, noReviveQueue(reviveQueueId));
       return;
     }
+    const { brokerName, startOffset } = handle;
+    const ack = { ackOffset: offset, startOffset, group, topic, queueId, popTime, brokerName };
+    if (pop.buffer.ack(ack, [offset])) {
+      pop.queues.landed(topic, group, queueId, popTime, 1);
+      request.respond(ResponseCode.SUCCESS);
+      return;
+    }
     this.#turn.add(this.#turn.begin(request, group, topic, queueId, handle), request, offset);
   }
 
@@ -171,7 +178,8 @@ export class AckMessageProcessor {
     if (of === undefined || !pop.isReviveQueue(reviveQueueId)) return undefined;
     const { offsets: ackOffsets, topic } = of;
     const record = { ackOffset: -1, ackOffsets, startOffset, group, topic, queueId, popTime, brokerName };
-    if (!pop.revive.batchAck(record, reviveQueueId, popTime + ack.invisibleTimeMs)) return false;
+    const isTaken = pop.buffer.ack(record, ackOffsets);
+    if (!isTaken && !pop.revive.batchAck(record, reviveQueueId, popTime + ack.invisibleTimeMs)) return false;
     pop.queues.landed(topic, group, queueId, popTime, ackOffsets.length);
     return true;
   }

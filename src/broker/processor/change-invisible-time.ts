@@ -119,11 +119,11 @@ export class ChangeInvisibleTimeProcessor {
       request.respond(ResponseCode.SYSTEM_ERROR, remark, NO_FIELDS);
       return;
     }
-    let { logEnd } = revive;
-    if (this.#ackOrigin(change)) logEnd = Math.max(logEnd, revive.logEnd);
+    const { logEnd } = revive;
+    this.#ackOrigin(change);
     if (request.oneway) return;
     request.takeOver();
-    const writer = this.#answers.writerOf(request.channel, logEnd);
+    const writer = this.#answers.writerOf(request.channel, Math.max(logEnd, revive.logEnd));
     writer.begin(ResponseCode.SUCCESS, request.opaque);
     writeFields(writer, popTime, invisibleTimeMs, handle.reviveQueueId);
     writer.endHeader(NO_REMARK_SET);
@@ -131,13 +131,13 @@ export class ChangeInvisibleTimeProcessor {
   }
 
   /** RocketMQ: ackOrigin; a failure is only told: the message comes back by both check points. */
-  #ackOrigin({ group, handle, offset, queueId, topic }: Change): boolean {
+  #ackOrigin({ group, handle, offset, queueId, topic }: Change): void {
     const { logger, pop } = this.#context;
     const { brokerName, invisibleTimeMs, popTime, reviveQueueId, startOffset } = handle;
     const ack = { ackOffset: offset, startOffset, group, topic, queueId, popTime, brokerName };
-    if (pop.revive.ack(ack, reviveQueueId, popTime + invisibleTimeMs)) return true;
+    if (pop.buffer.ack(ack, [offset])) return;
+    if (pop.revive.ack(ack, reviveQueueId, popTime + invisibleTimeMs)) return;
     logger.error(`the old invisible time of ${topic} queue ${queueId} offset ${offset} stays: ${pop.revive.reason}`);
-    return false;
   }
 
   /** RocketMQ: processChangeInvisibleTimeForOrder: the pop time stays, and the invisible time is counted from it. */

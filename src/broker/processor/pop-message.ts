@@ -14,6 +14,7 @@ import { PopFilters } from '../pop/pop-filters.ts';
 import { Polling } from '../pop/pop-parts.ts';
 import { QueueVisit, type VisitParts } from '../pop/queue-visit.ts';
 import { RetryRecords } from '../pop/retry-records.ts';
+import type { SubscriptionGroupConfig } from '../subscription/subscription-group-config.ts';
 import type { TopicConfig } from '../topic/topic-config.ts';
 import { PopChecks } from './pop-checks.ts';
 import type { HandlerRegistry } from './registry.ts';
@@ -95,15 +96,21 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
   #begin(pop: Pop): void {
     const { clock, config, random } = this.context;
     const { isOrder } = pop.wants;
+    const { group, topic } = this.#checks;
     const chance = random.int(HUNDRED);
+    const byPriority =
+      topic.attributes.get('message.type') === 'PRIORITY' && !isOrder && chance < priorityFactor(group);
     const reviveQueueId = isOrder ? POP_ORDER_REVIVE_QUEUE : this.#pops++ % config.reviveQueueNum;
     if (pop.body.length === 0) pop.body = this.#bodies.pop() ?? pop.body;
-    pop.begin(clock.now(), reviveQueueId, chance, this.#stages(pop, this.#checks.topic, chance));
+    // RocketMQ: queues are priorities then, and the highest one always comes first.
+    const turn = byPriority ? 0 : chance;
+    const retryChance = byPriority ? config.popFromRetryProbabilityForPriority : config.popFromRetryProbability;
+    pop.begin(clock.now(), reviveQueueId, turn, this.#stages(pop, topic, chance, chance < retryChance));
     this.goOn(pop);
   }
 
   /** RocketMQ: one kind of retry topic a pop, since its answer has one place for both. */
-  #stages(pop: Pop, { topicName, readQueueNums }: TopicConfig, chance: number): PopStage[] {
+  #stages(pop: Pop, { topicName, readQueueNums }: TopicConfig, chance: number, retryFirst: boolean): PopStage[] {
     const { config, topics } = this.context;
     const { group, isOrder, queueId } = pop.wants;
     const own: PopStage = { topic: topicName, isRetry: false, queues: readQueueNums, only: queueId };
@@ -114,7 +121,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     const retryTopic = topics.select(name);
     if (retryTopic === undefined) return [own];
     const retry: PopStage = { topic: name, isRetry: true, queues: retryTopic.readQueueNums, only: -1 };
-    return chance < config.popFromRetryProbability ? [retry, own] : [own, retry];
+    return retryFirst ? [retry, own] : [own, retry];
   }
 
   /** Visits what is left of the queues. */
@@ -245,6 +252,11 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     pop.body = NO_BODY;
     if (body.length > 0 && body.length <= LONGEST_SPARE && this.#bodies.length < SPARE_BODIES) this.#bodies.push(body);
   }
+}
+
+/** Percent of pops of a topic with priorities that go by them. RocketMQ: SubscriptionGroupConfig#getPriorityFactor. */
+function priorityFactor({ attributes }: SubscriptionGroupConfig): number {
+  return Number(attributes.get('priority.factor') ?? HUNDRED);
 }
 
 const NO_BODY = Buffer.alloc(0);
