@@ -47,7 +47,8 @@ export function decodeBatchAcks(json: string): BatchAckBody | string {
   } catch (error) {
     return `the body is no JSON: ${(error as Error).message}`;
   }
-  if (typeof body !== 'object' || body === null) return { brokerName: undefined, acks: [] };
+  if (body === null) return { brokerName: undefined, acks: [] };
+  if (typeof body !== 'object' || Array.isArray(body)) return 'the body is no JSON object';
   const { brokerName, acks } = body as Record<string, unknown>;
   const name = typeof brokerName === 'string' ? brokerName : undefined;
   if (acks === undefined || acks === null) return { brokerName: name, acks: [] };

@@ -94,7 +94,7 @@ test('a receipt handle is read and written', () => {
 });
 
 test('a handle that is none is refused in RocketMQ’s words', () => {
-  assert.equal(pop.parseReceiptHandle(''), 'getBrokerName fail, extraInfoStrs length 0');
+  assert.equal(pop.parseReceiptHandle(''), 'getBrokerName fail, extraInfoStrs length 1');
   assert.equal(pop.parseReceiptHandle('bad', true), 'getReviveQid fail, extraInfoStrs length 1');
   assert.equal(pop.parseReceiptHandle('1 2 3 4', true), 'getBrokerName fail, extraInfoStrs length 4');
   assert.equal(pop.parseReceiptHandle('1 2 3 4 0     '), 'getBrokerName fail, extraInfoStrs length 5');

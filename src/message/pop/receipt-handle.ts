@@ -34,8 +34,8 @@ const ORDER_WORDS = 4;
  */
 export function parseReceiptHandle(text: string, orderFirst = false): ReceiptHandle | string {
   const parts = text.split(' ');
-  // As Java's split: nothing comes of what is empty at the end.
-  while (parts.at(-1) === '') parts.pop();
+  // As Java's split: nothing comes of what is empty at the end, but for a text without any blank.
+  while (parts.length > 1 && parts.at(-1) === '') parts.pop();
   const { length } = parts;
   if (orderFirst && length < ORDER_WORDS) return `getReviveQid fail, extraInfoStrs length ${length}`;
   if (length < WORDS) return `getBrokerName fail, extraInfoStrs length ${length}`;
