@@ -236,7 +236,8 @@ export class QueueVisit {
       const handle = `${offset} ${pop.popTime} ${invisibleTimeMs} ${pop.reviveQueueId} ${retryFlagOf(topic)} ${context.config.brokerName}`;
       const records = retries.recode(pop.body, start, pop.bodyBytes, asked, handle);
       pop.bodyBytes = start;
-      pop.body.set(records, pop.reserve(records.length));
+      const at = pop.reserve(records.length);
+      pop.body.set(records, at);
       pop.bodyBytes += records.length;
     }
     const messages = count + result.batched;
