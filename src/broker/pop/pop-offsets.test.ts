@@ -54,6 +54,16 @@ test('a queue with too much under way is left out, and its rest is told', async 
   assert.equal((await w.pop({ maxMsgNums: 1 })).popped.length, 1);
 });
 
+test('a reset frees a queue that has too much under way', async () => {
+  const w = await PopWorld.open({ broker: { enablePopMessageThreshold: true, popInflightMessageThreshold: 3 } });
+  await w.send(numbered(10));
+  await w.pop({ maxMsgNums: 5 });
+  assert.equal((await w.pop()).code, 210);
+  w.context.offsets.assignReset('G', 'T', 0, 8);
+  assert.deepEqual(bodies((await w.pop()).popped), ['m8', 'm9']);
+  assert.equal(w.context.pop.queues.inFlight('T', 'G', 0), 2);
+});
+
 test('pops from before the start do not count in what is in flight', async () => {
   const w = await PopWorld.open();
   await w.send(numbered(3));

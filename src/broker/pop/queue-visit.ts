@@ -90,6 +90,7 @@ export class QueueVisit {
       context.pop.order.clearBlock(topic, group, queueId);
       queue.clear();
       queue.commit(reset);
+      queue.inFlight = 0;
       return this.#beginAt(reset);
     }
     const committed = queue.committed;

@@ -92,6 +92,22 @@ test('with enableRetryTopicV2 topics of the new kind are read, and of the old ki
   assert.equal(v.context.offsets.query('G', V1, 0), -1);
 });
 
+test('a retry topic with a name that only a record V2 holds is popped as any other', async () => {
+  const w = await PopWorld.open();
+  const [topic, consumerGroup] = ['T'.repeat(100), 'G'.repeat(100)];
+  const { topics } = w.context;
+  topics.createInSend(topic, 'TBW102', 'test', 1, 0);
+  const retry = `%RETRY%${consumerGroup}_${topic}`;
+  topics.createInSendBack(retry, 1, 6, false, 0);
+  const put = await w.broker.put(messageWith({ topic: retry, body: Buffer.from('long') }));
+  const record = await w.context.store.recordAt(put.wroteOffset);
+  assert.equal(Buffer.from(record!).readInt32BE(4), 0xdaa320ab | 0);
+  await w.broker.dispatched();
+  const { popped } = await w.pop({ topic, consumerGroup });
+  assert.deepEqual([popped[0]!.message.topic, popped[0]!.body, popped[0]!.topic], [topic, 'long', retry]);
+  assert.equal((await w.ack(popped[0]!, { consumerGroup })).code, 0);
+});
+
 test('a pop in order takes no retries', async () => {
   const w = await open({}, V1);
   await w.send(['own']);

@@ -150,14 +150,15 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
   }
 
   #visit(pop: Pop, stage: PopStage, queueId: number): boolean {
-    const { config, pop: pops } = this.context;
+    const { config, offsets, pop: pops } = this.context;
     const { topic } = stage;
     const queue = pops.queues.of(topic, pop.group, queueId);
     if (!queue.tryLock()) {
       if (!pop.wants.isOrder) pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
       return true;
     }
-    if (config.enablePopMessageThreshold && queue.inFlight > config.popInflightMessageThreshold) {
+    const isTooMuch = config.enablePopMessageThreshold && queue.inFlight > config.popInflightMessageThreshold;
+    if (isTooMuch && !offsets.hasReset(pop.group, topic, queueId)) {
       queue.unlock();
       pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
       return true;
