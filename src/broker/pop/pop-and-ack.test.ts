@@ -192,3 +192,24 @@ test('by tags, and by SQL92: what does not match is passed over for good', async
     assert.deepEqual(refused.ext, { popTime: '0', invisibleTime: '0', reviveQid: '0', restNum: '0' });
   }
 });
+
+test('check points and acknowledgements are counted by topic and group, and for the broker', async () => {
+  const w = await PopWorld.open();
+  const { traffic } = w.context;
+  traffic.start();
+  await w.send(['a', 'b', 'c']);
+  const { popped } = await w.pop();
+  await w.ackTogether(popped.slice(0, 2));
+  await w.change(popped[2]!, 5000);
+  await w.pass(10_000);
+  const sum = (name: string, key: string): number | undefined => traffic.view(name, key)?.statsMinute.sum;
+  assert.deepEqual(
+    ['GROUP_CK_NUMS', 'GROUP_ACK_NUMS', 'GROUP_GET_NUMS'].map((name) => sum(name, 'T@G')),
+    [2, 3, 3],
+  );
+  assert.deepEqual(
+    ['BROKER_CK_NUMS', 'BROKER_ACK_NUMS'].map((name) => sum(name, 'DefaultCluster')),
+    [2, 3],
+  );
+  traffic.stop();
+});

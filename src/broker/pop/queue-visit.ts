@@ -307,6 +307,7 @@ export class QueueVisit {
     }
     queue.lastStart = offset;
     queue.lastPopTime = pop.popTime;
+    this.#parts.context.traffic.checkPoint(pop.topic, queue.group);
     return true;
   }
 }

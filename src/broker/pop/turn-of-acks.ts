@@ -101,7 +101,8 @@ export class TurnOfAcks {
   }
 
   #store(pending: PendingAck): void {
-    const { queues, revive } = this.#context.pop;
+    const { pop, traffic } = this.#context;
+    const { queues, revive } = pop;
     const { channels, group, handle, offsets, opaques, queueId, topic } = pending;
     const { brokerName, invisibleTimeMs, popTime, reviveQueueId, startOffset } = handle;
     const reviveTime = popTime + invisibleTimeMs;
@@ -114,6 +115,7 @@ export class TurnOfAcks {
       this.#refuse(pending);
       return;
     }
+    traffic.acked(topic, group, offsets.length);
     queues.landed(topic, group, queueId, popTime, offsets.length);
     for (let i = 0; i < channels.length; i++) {
       const writer = this.#answers.writerOf(channels[i]!, revive.logEnd);

@@ -63,7 +63,7 @@ export class AckMessageProcessor {
       else this.#turn.add(known, request, offset);
       return;
     }
-    const { pop, store, topics } = this.#context;
+    const { pop, store, topics, traffic } = this.#context;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
     const queueId = header.int('queueId');
@@ -106,6 +106,7 @@ export class AckMessageProcessor {
     const { brokerName, startOffset } = handle;
     const ack = { ackOffset: offset, startOffset, group, topic, queueId, popTime, brokerName };
     if (pop.buffer.ack(ack, [offset])) {
+      traffic.acked(topic, group, 1);
       pop.queues.landed(topic, group, queueId, popTime, 1);
       request.respond(ResponseCode.SUCCESS);
       return;
@@ -172,7 +173,7 @@ export class AckMessageProcessor {
 
   /** undefined: there is nothing to store. */
   #store(ack: BatchAck, brokerName: string | undefined): boolean | undefined {
-    const { pop } = this.#context;
+    const { pop, traffic } = this.#context;
     const { group, popTime, queueId, reviveQueueId, startOffset } = ack;
     const of = this.#offsetsOf(ack);
     if (of === undefined || !pop.isReviveQueue(reviveQueueId)) return undefined;
@@ -180,6 +181,7 @@ export class AckMessageProcessor {
     const record = { ackOffset: -1, ackOffsets, startOffset, group, topic, queueId, popTime, brokerName };
     const isTaken = pop.buffer.ack(record, ackOffsets);
     if (!isTaken && !pop.revive.batchAck(record, reviveQueueId, popTime + ack.invisibleTimeMs)) return false;
+    traffic.acked(topic, group, ackOffsets.length);
     pop.queues.landed(topic, group, queueId, popTime, ackOffsets.length);
     return true;
   }

@@ -95,7 +95,7 @@ export class ChangeInvisibleTimeProcessor {
   }
 
   #change(request: Request, change: Change): void {
-    const { clock, pop } = this.#context;
+    const { clock, pop, traffic } = this.#context;
     const { group, handle, invisibleTimeMs, offset, queueId, topic } = change;
     const { revive } = pop;
     const popTime = clock.now();
@@ -120,6 +120,8 @@ export class ChangeInvisibleTimeProcessor {
       return;
     }
     const { logEnd } = revive;
+    traffic.checkPoint(topic, group);
+    traffic.acked(topic, group, 1);
     this.#ackOrigin(change);
     if (request.oneway) return;
     request.takeOver();
