@@ -88,6 +88,31 @@ export interface BrokerConfig {
   enableSplitMetadata: boolean;
   configBlackList: string;
   reviveQueueNum: number;
+  /** Whether a group that begins at the end takes a young queue from its start. */
+  initPopOffsetByCheckMsgInMem: boolean;
+  /** Which retry topics of pops are written, and whether those of the old kind are read as well. */
+  retrieveMessageFromPopRetryTopicV1: boolean;
+  enableRetryTopicV2: boolean;
+  /** Percent of pops that look at retries first, and the same for topics with priorities. */
+  popFromRetryProbability: number;
+  popFromRetryProbabilityForPriority: number;
+  /** Whether the highest queue comes first. */
+  priorityOrderAsc: boolean;
+  /** Messages of a queue under way after which it is left out, and whether it is. */
+  popInflightMessageThreshold: number;
+  enablePopMessageThreshold: boolean;
+  /** Whether a retried message keeps its retry topic's name. */
+  popResponseReturnActualRetryTopic: boolean;
+  /** Whether pops and their acknowledgements meet in memory. */
+  enablePopBufferMerge: boolean;
+  /** Ms that a pop stays there, and ms before its messages come back at which it leaves. */
+  popCkStayBufferTime: number;
+  popCkStayBufferTimeOut: number;
+  /** Most pops there, altogether and of one queue. */
+  popCkMaxBufferSize: number;
+  popCkOffsetMaxQueueSize: number;
+  /** Whether the acknowledgements of a pop that leaves are one record. */
+  enablePopBatchAck: boolean;
   timerWheelEnable: boolean;
   timerPrecisionMs: number;
   timerMaxDelaySec: number;
@@ -201,6 +226,21 @@ export function defaultBrokerConfig(): BrokerConfig {
     enableSplitMetadata: true,
     configBlackList: 'configBlackList;brokerConfigPath',
     reviveQueueNum: 8,
+    initPopOffsetByCheckMsgInMem: true,
+    retrieveMessageFromPopRetryTopicV1: true,
+    enableRetryTopicV2: false,
+    popFromRetryProbability: 20,
+    popFromRetryProbabilityForPriority: 0,
+    priorityOrderAsc: true,
+    popInflightMessageThreshold: 10_000,
+    enablePopMessageThreshold: false,
+    popResponseReturnActualRetryTopic: false,
+    enablePopBufferMerge: false,
+    popCkStayBufferTime: 10_000,
+    popCkStayBufferTimeOut: 3000,
+    popCkMaxBufferSize: 200_000,
+    popCkOffsetMaxQueueSize: 20_000,
+    enablePopBatchAck: false,
     timerWheelEnable: true,
     timerPrecisionMs: 1000,
     timerMaxDelaySec: 259_200,

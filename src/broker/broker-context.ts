@@ -17,6 +17,7 @@ import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { SlowConsumers } from './offset/slow-consumers.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
+import { PopState } from './pop/pop-state.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
@@ -42,6 +43,7 @@ export interface BrokerContext {
   readonly schedule: ScheduleMessageService;
   readonly transactions: TransactionService;
   readonly timer: TimerMessageService;
+  readonly pop: PopState;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
@@ -121,6 +123,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     schedule,
     transactions,
     timer,
+    pop: new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups }),
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

@@ -23,6 +23,9 @@ import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { AckMessageProcessor } from './processor/ack-message.ts';
+import { ChangeInvisibleTimeProcessor } from './processor/change-invisible-time.ts';
+import { PopMessageProcessor } from './processor/pop-message.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerProcessors } from './processor/register.ts';
 import { ReplyMessageProcessor } from './processor/reply-message.ts';
@@ -119,6 +122,7 @@ export class Broker {
       context.schedule,
       context.transactions,
       context.timer,
+      context.pop,
       context.coldData,
       context.broadcasts,
       context.slowConsumers,
@@ -237,11 +241,15 @@ export class Broker {
       ends.register(server);
       new ReplyMessageProcessor(context, send).register(server);
       pull.register(server);
+      new PopMessageProcessor(context).register(server);
+      const popAcks = [new AckMessageProcessor(context), new ChangeInvisibleTimeProcessor(context)];
+      for (const processor of popAcks) processor.register(server);
       // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
       server.onTurnEnd(() => {
         context.topics.saveWaiting();
         send.endTurn();
         ends.endTurn();
+        for (const processor of popAcks) processor.endTurn();
         store.endTurn();
       });
       server.holdWhile(

@@ -122,6 +122,11 @@ export class TrafficStats {
   /** Pulls, and messages that came back, by `topic@group`. */
   readonly gets: TrafficSet = new TrafficSet();
   readonly sendBacks: TrafficSet = new TrafficSet();
+  /** Check points of pops, and acknowledged messages, by `topic@group`, and of the whole broker. */
+  readonly #checkPoints = new TrafficSet();
+  readonly #acks = new TrafficSet();
+  readonly #brokerCheckPoints = new TrafficSet();
+  readonly #brokerAcks = new TrafficSet();
   readonly #brokerPuts = new TrafficSet();
   readonly #brokerGets = new TrafficSet();
   readonly #clock: Clock;
@@ -141,6 +146,18 @@ export class TrafficStats {
     for (const timer of this.#timers) timer.cancel();
   }
 
+  /** Counts a check point. */
+  checkPoint(topic: string, group: string): void {
+    this.#checkPoints.of(`${topic}@${group}`).messages++;
+    this.#brokerCheckPoints.of(this.#source.clusterName).messages++;
+  }
+
+  /** Counts acknowledged messages. */
+  acked(topic: string, group: string, count: number): void {
+    this.#acks.of(`${topic}@${group}`).messages += count;
+    this.#brokerAcks.of(this.#source.clusterName).messages += count;
+  }
+
   /** The numbers of a name and a key of RocketMQ; undefined if nothing was counted there, or it is not counted. */
   view(name: string, key: string): TrafficView | undefined {
     switch (name) {
@@ -154,6 +171,14 @@ export class TrafficStats {
         return this.gets.view(key, 'bytes');
       case 'SNDBCK_PUT_NUMS':
         return this.sendBacks.view(key, 'messages');
+      case 'GROUP_CK_NUMS':
+        return this.#checkPoints.view(key, 'messages');
+      case 'GROUP_ACK_NUMS':
+        return this.#acks.view(key, 'messages');
+      case 'BROKER_CK_NUMS':
+        return this.#brokerCheckPoints.view(key, 'messages');
+      case 'BROKER_ACK_NUMS':
+        return this.#brokerAcks.view(key, 'messages');
       case 'BROKER_PUT_NUMS':
         return this.#brokerPuts.view(key, 'messages');
       case 'BROKER_GET_NUMS':
@@ -168,10 +193,12 @@ export class TrafficStats {
     const { putMessages, getMessages } = this.#source.total();
     this.#brokerPuts.of(this.#source.clusterName).messages = putMessages;
     this.#brokerGets.of(this.#source.clusterName).messages = getMessages;
-    for (const set of [this.puts, this.gets, this.sendBacks, this.#brokerPuts, this.#brokerGets]) set.sample(span, now);
+    const pops = [this.#checkPoints, this.#acks];
+    const ofBroker = [this.#brokerPuts, this.#brokerGets, this.#brokerCheckPoints, this.#brokerAcks];
+    for (const set of [this.puts, this.gets, this.sendBacks, ...pops, ...ofBroker]) set.sample(span, now);
     if (span !== HOUR) return;
     this.puts.keep((topic) => this.#source.hasTopic(topic));
-    this.gets.keep((key) => this.#source.hasOffsets(key));
+    for (const set of [this.gets, ...pops]) set.keep((key) => this.#source.hasOffsets(key));
     this.sendBacks.keep((key) => this.#source.hasOffsets(key));
   }
 }

@@ -28,6 +28,7 @@ export {
   type UniqueIdSeed,
   UniqueIds,
 } from './message-id.ts';
+export * from './pop/index.ts';
 export {
   type NameBytes,
   nameBytes,

@@ -72,6 +72,8 @@ const OTHERWISE: ReadonlyArray<[request: RegExp, ours: number, java: number]> = 
   [/^SEND_REPLY_MESSAGE(_V2)? without (topic|b)$/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
   // Java makes an object of a reference to nothing.
   [/ body \{"\$ref"/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
+  // There is nothing left to be popped by then.
+  [/^POP_MESSAGE \w+="/, ResponseCode.SYSTEM_ERROR, ResponseCode.POLLING_TIMEOUT],
   // A setting that is read at the start only.
   [/^UPDATE_NAMESRV_CONFIG without fields$/, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS],
 ];

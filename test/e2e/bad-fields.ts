@@ -71,6 +71,8 @@ const PULL = {
   subscription: ['t', '*'],
   subVersion: ['l', '0'],
 } as const;
+/** Of a pop long ago, of no broker that there is. */
+const HANDLE = '0 1 60000 0 0 b 0 0';
 const BROKER = {
   brokerName: ['t', 'bad-broker'],
   brokerAddr: ['t', '127.0.0.9:1'],
@@ -95,6 +97,40 @@ export const SOUND: Readonly<Partial<Record<keyof typeof RequestCode, Sound>>> =
   SEND_REPLY_MESSAGE_V2: broker({ ...SHORT_SEND, i: ['t', REPLY] }, 'x'),
   PULL_MESSAGE: broker(PULL),
   LITE_PULL_MESSAGE: broker(PULL),
+  POP_MESSAGE: broker({
+    consumerGroup: GROUP,
+    topic: TOPIC,
+    queueId: ['i', '3'],
+    maxMsgNums: ['i', '32'],
+    invisibleTime: ['l', '60000'],
+    pollTime: ['l', '0'],
+    bornTime: ['l', '0'],
+    initMode: ['i', '0'],
+    expType: ['t', 'TAG'],
+    exp: ['t', '*'],
+    order: ['b', 'false'],
+    attemptId: ['t', 'x'],
+  }),
+  ACK_MESSAGE: broker({
+    consumerGroup: GROUP,
+    topic: TOPIC,
+    queueId: QUEUE,
+    extraInfo: ['t', HANDLE],
+    offset: ['l', '0'],
+  }),
+  BATCH_ACK_MESSAGE: broker(
+    {},
+    '{"acks":[{"b":"AQ==","c":"BadG","it":60000,"pt":1,"q":0,"r":"0","rq":0,"so":0,"t":"BadT"}],"brokerName":"b"}',
+  ),
+  CHANGE_MESSAGE_INVISIBLETIME: broker({
+    consumerGroup: GROUP,
+    topic: TOPIC,
+    queueId: QUEUE,
+    extraInfo: ['t', HANDLE],
+    offset: ['l', '0'],
+    invisibleTime: ['l', '60000'],
+    suspend: ['b', 'false'],
+  }),
   QUERY_MESSAGE: broker({
     topic: TOPIC,
     key: ['t', 'none'],

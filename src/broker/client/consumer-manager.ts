@@ -5,6 +5,7 @@
 
 import type { Clock, Logger, Timer } from '../../common/index.ts';
 import type { SubscriptionData } from '../../filter/index.ts';
+import { normalTopicOf } from '../../message/index.ts';
 import { type Channel, RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import {
@@ -71,7 +72,9 @@ export class ConsumerManager {
   /** True of a topic that a live group no longer subscribes to. */
   hasLeft(group: string, topic: string): boolean {
     const subscriptions = this.#groups.get(group)?.subscriptions;
-    return subscriptions !== undefined && subscriptions.size > 0 && !subscriptions.has(topic);
+    if (subscriptions === undefined || subscriptions.size === 0 || subscriptions.has(topic)) return false;
+    // Who pops a topic takes its retries along without a word. RocketMQ: compensateSubscribeData.
+    return !subscriptions.has(normalTopicOf(topic, group));
   }
 
   /** Names of the live groups that subscribe to a topic. */

@@ -26,6 +26,8 @@ export class GroupOffsets {
   readonly committed: Map<number, number> = new Map();
   /** Next offset to pull. */
   readonly pulled: Map<number, number> = new Map();
+  /** Offsets to be saved in the place of committed ones that are ahead of what is durable; undefined until there was one. */
+  unsaved: Map<number, number> | undefined;
   /** Pending resets; undefined while there is none. */
   resets: Map<number, number> | undefined;
   removed = false;
@@ -49,6 +51,8 @@ export class ConsumerOffsetManager extends ConfigManager {
   readonly #byGroup = new Map<string, Map<string, GroupOffsets>>();
   #commitsSinceVersion = 0;
   readonly #lightQueues: boolean;
+  /** Brings `unsaved` up to date before a save; true if some are left, so that the next save is not the same. */
+  beforeSave: () => boolean = () => false;
 
   /** `lightQueues`: enableLmq. */
   constructor(environment: ConfigEnvironment, config: BrokerConfig, lightQueues = false) {
@@ -249,6 +253,7 @@ export class ConsumerOffsetManager extends ConfigManager {
   }
 
   protected override *encode(): Iterable<string> {
+    if (this.beforeSave()) this.markChanged();
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"groupTopicMap":{`;
     yield* pieces(this.#groupTopics());
     if (this.#lightQueues) {
@@ -306,10 +311,19 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   *#tables(which: 'committed' | 'pulled'): Generator<[string, PrettyValue]> {
     for (const offsets of this.entries()) {
-      if (offsets[which].size > 0 && !(which === 'committed' && this.#isLight(offsets.group)))
-        yield [offsets.key, new Map([...offsets[which]].sort((a, b) => a[0] - b[0]))];
+      const table = which === 'committed' ? durableOf(offsets) : offsets[which];
+      if (table.size > 0 && !(which === 'committed' && this.#isLight(offsets.group)))
+        yield [offsets.key, new Map([...table].sort((a, b) => a[0] - b[0]))];
     }
   }
+}
+
+/** The offsets that may be saved. */
+function durableOf({ committed, unsaved }: GroupOffsets): ReadonlyMap<number, number> {
+  if (unsaved === undefined || unsaved.size === 0) return committed;
+  const durable = new Map(committed);
+  for (const [queueId, offset] of unsaved) durable.set(queueId, Math.min(offset, committed.get(queueId) ?? offset));
+  return durable;
 }
 
 const BROADCAST = '@broadcast';

@@ -41,10 +41,8 @@ export function applyTimer(parts: TimerPutParts, message: InternalMessage): Time
   if (delayLevelOf(properties) > 0 || properties.has(TIMER_OUT_MS)) return undefined;
   const wish = [TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS].find((name) => properties.has(name));
   if (wish === undefined) return undefined;
-  const { config, clock, timer } = parts;
-  if (!config.timerWheelEnable) {
-    return { status: PutMessageStatus.WHEEL_TIMER_NOT_ENABLE, reason: `property ${wish}; delay levels work` };
-  }
+  const { config, clock } = parts;
+  if (!config.timerWheelEnable) return notEnabled(wish);
   const text = properties.get(wish)!;
   const value = /^[+-]?\d{1,19}$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isNaN(value)) return illegal(`${wish} is ${JSON.stringify(text.slice(0, 40))}, a number is expected`);
@@ -53,14 +51,21 @@ export function applyTimer(parts: TimerPutParts, message: InternalMessage): Time
   if (deliver <= now) {
     return properties.has(TIMER_DEL_UNIQKEY) ? illegal(`${wish}=${text} is ${now - deliver} ms ago`) : undefined;
   }
+  const out = timerSlotOf(parts, deliver, now);
+  if (typeof out !== 'number') return out;
+  toTimerTopic(message, out);
+  return undefined;
+}
+
+/** Where in the timer a message belongs that is to be delivered at `deliver`, which is later than `now`, or why there is no place. */
+export function timerSlotOf(parts: TimerPutParts, deliver: number, now: number): number | TimerRefusal {
+  const { config, timer } = parts;
+  if (!config.timerWheelEnable) return notEnabled(TIMER_DELIVER_MS);
   const mostMs = config.timerMaxDelaySec * 1000;
   if (deliver - now > mostMs) return illegal(`the delay is ${deliver - now} ms`);
   const precision = timerPrecision(config);
   const out = deliver % precision === 0 ? deliver - precision : Math.floor(deliver / precision) * precision;
-  const congestion = congested(parts, timer.pendingAt(out));
-  if (congestion !== undefined) return congestion;
-  toTimerTopic(message, out);
-  return undefined;
+  return congested(parts, timer.pendingAt(out)) ?? out;
 }
 
 /** Sends a message into the timer's topic, to be due at `out`. */
@@ -85,6 +90,10 @@ function congested({ config, random }: TimerPutParts, pending: number): TimerRef
   const refused = pending >= limit * 2 || random.int(1000) > (1000 * (pending - limit)) / (limit + 0.1);
   if (!refused) return undefined;
   return { status: PutMessageStatus.WHEEL_TIMER_FLOW_CONTROL, reason: `${pending} messages are due then` };
+}
+
+function notEnabled(wish: string): TimerRefusal {
+  return { status: PutMessageStatus.WHEEL_TIMER_NOT_ENABLE, reason: `property ${wish}; delay levels work` };
 }
 
 function illegal(reason: string): TimerRefusal {

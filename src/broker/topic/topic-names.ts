@@ -2,6 +2,8 @@
 // RocketMQ: TopicValidator, MixAll, PopAckConstants. A broker's own topic names (cluster, broker, reply ...) are per broker, so the set
 // of system topics is an object of the broker and not a table of the module.
 
+export { popRetryTopicV1, popRetryTopicV2 } from '../../message/index.ts';
+
 export const AUTO_CREATE_TOPIC_KEY_TOPIC = 'TBW102';
 export const SCHEDULE_TOPIC = 'SCHEDULE_TOPIC_XXXX';
 export const BENCHMARK_TOPIC = 'BenchmarkTest';
@@ -121,15 +123,6 @@ export function retryTopic(group: string): string {
 
 export function dlqTopic(group: string): string {
   return DLQ_GROUP_TOPIC_PREFIX + group;
-}
-
-/** Pop's retry topic of a topic and group; v1 is what a broker writes by default. */
-export function popRetryTopicV1(topic: string, group: string): string {
-  return `${RETRY_GROUP_TOPIC_PREFIX}${group}_${topic}`;
-}
-
-export function popRetryTopicV2(topic: string, group: string): string {
-  return `${RETRY_GROUP_TOPIC_PREFIX}${group}+${topic}`;
 }
 
 const SYSTEM_PULL_GROUPS: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 // RocketMQ: BrokerConfig, consumption whose state the broker keeps.
 
-import { honoured, later, mustBeOff, type Setting } from './setting.ts';
+import { honoured, later, moot, mustBeOff, type Setting } from './setting.ts';
 
 export const POP: readonly Setting[] = [
   // Pop.
@@ -32,26 +32,28 @@ export const POP: readonly Setting[] = [
   later('reviveAckWaitMs', 'long', 180_000, 'ms', 'How long an acknowledgement without its pop is kept.'),
   later('enableSkipLongAwaitingAck', 'bool', false, '', 'Whether those are dropped then.'),
   later('enablePopLog', 'bool', false, '', 'Whether pops are logged.'),
-  later('enablePopBufferMerge', 'bool', false, '', 'Whether pops and acknowledgements meet in memory.'),
-  later('popCkStayBufferTime', 'int', 10_000, 'ms', 'How long a pop stays there.'),
-  later('popCkStayBufferTimeOut', 'int', 3000, 'ms', 'How long before its end it is stored.'),
-  later('popCkMaxBufferSize', 'int', 200_000, 'pops', 'Most pops in memory.'),
-  later('popCkOffsetMaxQueueSize', 'int', 20_000, 'pops', 'Most pops of one queue in memory.'),
-  later('enablePopBatchAck', 'bool', false, '', 'Whether acknowledgements are stored together.'),
-  later(
+  honoured('enablePopBufferMerge', 'bool', false, '', 'Whether pops and acknowledgements meet in memory.'),
+  honoured('popCkStayBufferTime', 'int', 10_000, 'ms', 'How long a pop stays there.'),
+  honoured('popCkStayBufferTimeOut', 'int', 3000, 'ms', 'How long before its end it is stored.'),
+  honoured('popCkMaxBufferSize', 'int', 200_000, 'pops', 'Most pops in memory.'),
+  honoured('popCkOffsetMaxQueueSize', 'int', 20_000, 'pops', 'Most pops of one queue in memory.'),
+  honoured('enablePopBatchAck', 'bool', false, '', 'Whether acknowledgements are stored together.'),
+  honoured(
     'initPopOffsetByCheckMsgInMem',
     'bool',
     true,
     '',
     'Where a new group begins: at the start, if that is in memory.',
   ),
-  later('retrieveMessageFromPopRetryTopicV1', 'bool', true, '', 'Whether retry topics of the old kind are read.'),
-  later('enableRetryTopicV2', 'bool', false, '', 'Whether retry topics of the new kind are written.'),
-  later('popFromRetryProbability', 'int', 20, '%', 'How often a pop looks at retries first.'),
-  later('popFromRetryProbabilityForPriority', 'int', 0, '%', 'The same for topics with priorities.'),
-  later('priorityOrderAsc', 'bool', true, '', 'Whether 0 is the lowest priority.'),
+  honoured('retrieveMessageFromPopRetryTopicV1', 'bool', true, '', 'Whether retry topics of the old kind are read.'),
+  honoured('enableRetryTopicV2', 'bool', false, '', 'Whether retry topics of the new kind are written.'),
+  honoured('popFromRetryProbability', 'int', 20, '%', 'How often a pop looks at retries first.'),
+  honoured('popFromRetryProbabilityForPriority', 'int', 0, '%', 'The same for topics with priorities.'),
+  honoured('priorityOrderAsc', 'bool', true, '', 'Whether 0 is the lowest priority.'),
   later('popConsumerFSServiceInit', 'bool', true, '', 'Whether pops are kept in a topic.'),
-  later('popConsumerKVServiceInit', 'bool', false, '', 'Whether the RocksDB for pops is opened.'),
+  later('popConsumerKVServiceInit', 'bool', false, '', 'Whether the RocksDB for pops is opened.', {
+    ...mustBeOff('there is no RocksDB for pops'),
+  }),
   later('popConsumerKVServiceLog', 'bool', false, '', 'Whether it is logged.'),
   later('popConsumerKVServiceEnable', 'bool', false, '', 'Whether pops are kept there.', {
     ...mustBeOff('pops under way in RocksDB cannot be read or written'),
@@ -68,10 +70,16 @@ export const POP: readonly Setting[] = [
     'Whether a waiting client is woken by matching messages only.',
   ),
   later('maxMessageFilterNumForNotification', 'int', 64, 'messages', 'Messages that are looked at for that.'),
-  later('popInflightMessageThreshold', 'long', 10_000, 'messages', 'Messages under way after which pops wait.'),
-  later('enablePopMessageThreshold', 'bool', false, '', 'Whether they do.'),
-  later('popResponseReturnActualRetryTopic', 'bool', false, '', 'Whether a pop names the retry topic.'),
+  honoured('popInflightMessageThreshold', 'long', 10_000, 'messages', 'Messages under way after which pops wait.'),
+  honoured('enablePopMessageThreshold', 'bool', false, '', 'Whether they do.'),
+  honoured('popResponseReturnActualRetryTopic', 'bool', false, '', 'Whether a pop names the retry topic.'),
   later('skipWhenCKRePutReachMaxTimes', 'bool', false, '', 'Whether a pop is dropped after 17 tries.'),
-  later('appendAckAsync', 'bool', false, '', 'Whether acknowledgements are stored without waiting.'),
-  later('appendCkAsync', 'bool', false, '', 'Whether pops are stored without waiting.'),
+  moot(
+    'appendAckAsync',
+    'bool',
+    false,
+    '',
+    'Java: whether a thread waits while they are stored. Answers wait here, threads never.',
+  ),
+  moot('appendCkAsync', 'bool', false, '', 'Java: whether a pop is answered before it is stored. Here it never is.'),
 ];

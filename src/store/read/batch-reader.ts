@@ -78,6 +78,7 @@ export class BatchReader {
         continue;
       }
       result.positions[result.count] = physicalOffset;
+      result.ordinals[result.count] = base;
       result.sizes[result.count] = size;
       result.count++;
       result.batched += count - 1;

@@ -69,6 +69,8 @@ export class GetResult {
   batched = 0;
   /** Physical offsets. */
   readonly positions: Float64Array = new Float64Array(MAX_SELECTED);
+  /** Queue offsets; of a batch record that of its first message. */
+  readonly ordinals: Float64Array = new Float64Array(MAX_SELECTED);
   readonly sizes: Int32Array = new Int32Array(MAX_SELECTED);
   /** Sum of the sizes. */
   totalBytes = 0;

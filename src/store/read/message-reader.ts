@@ -201,6 +201,7 @@ export class MessageReader {
           continue;
         }
         result.positions[result.count] = position;
+        result.ordinals[result.count] = next - 1;
         result.sizes[result.count] = size;
         result.count++;
         result.totalBytes += size;
@@ -504,6 +505,7 @@ function removeRecord(result: GetResult, index: number): void {
   result.totalBytes -= result.sizes[index]!;
   result.count--;
   result.positions.copyWithin(index, index + 1, result.count + 1);
+  result.ordinals.copyWithin(index, index + 1, result.count + 1);
   result.sizes.copyWithin(index, index + 1, result.count + 1);
 }
 

@@ -1,0 +1,265 @@
+// POP_MESSAGE (200050): a group takes what it has not taken yet, and must acknowledge it in time. RocketMQ: PopMessageProcessor.
+//
+//   checks ─► stages: [retry topic] queues [retry topic] ─► a visit a queue (pop/queue-visit.ts) ─► answer, when its check points are safe
+//                                                              └ nothing anywhere, and the client may wait ─► held (pop/pop-parts.ts)
+//
+// One object a pop and a visit, none a message.
+
+import { POP_ORDER_REVIVE_QUEUE, popRetryTopic, popRetryTopicV1 } from '../../message/index.ts';
+import { type ExtFields, FrameWriter, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { GetResult, PutMessageStatus } from '../../store/index.ts';
+import type { BrokerContext } from '../broker-context.ts';
+import { Pop, type PopRunner, type PopStage } from '../pop/pop.ts';
+import { PopFilters } from '../pop/pop-filters.ts';
+import { Polling } from '../pop/pop-parts.ts';
+import { QueueVisit, type VisitParts } from '../pop/queue-visit.ts';
+import { RetryRecords } from '../pop/retry-records.ts';
+import type { SubscriptionGroupConfig } from '../subscription/subscription-group-config.ts';
+import type { TopicConfig } from '../topic/topic-config.ts';
+import { PopChecks } from './pop-checks.ts';
+import type { HandlerRegistry } from './registry.ts';
+
+const SPARE_RESULTS = 32;
+/** Buffers for found records that are kept for the next pops, and the longest of them. */
+const SPARE_BODIES = 8;
+const LONGEST_SPARE = 1024 * 1024;
+const HUNDRED = 100;
+/** More than the header of an answer takes, but for its texts. */
+const HEADER_ROOM = 1024;
+
+/** RocketMQ: the fields of PopMessageResponseHeader that are no objects are there even in a refusal. */
+const NO_FIELDS: ExtFields = { popTime: 0, invisibleTime: 0, reviveQid: 0, restNum: 0 };
+
+export class PopMessageProcessor implements PopRunner, VisitParts {
+  readonly context: BrokerContext;
+  readonly retries: RetryRecords = new RetryRecords();
+  readonly #checks: PopChecks;
+  readonly #filters = new PopFilters();
+  readonly #results: GetResult[] = [];
+  readonly #bodies: Buffer[] = [];
+  /** RocketMQ: ckMessageNumber. */
+  #pops = 0;
+
+  constructor(context: BrokerContext) {
+    this.context = context;
+    this.#checks = new PopChecks(context);
+  }
+
+  register(registry: HandlerRegistry): void {
+    registry.register(RequestCode.POP_MESSAGE, (request) => this.#handle(request));
+  }
+
+  #handle(request: Request): void {
+    const { header } = request;
+    const group = header.required('consumerGroup');
+    const topic = header.required('topic');
+    const expression = header.get('exp');
+    const filter = this.#filters.of(topic, expression, header.get('expType'));
+    const pop = new Pop(this, request.channel, request.opaque, request.oneway, {
+      group,
+      topic,
+      // RocketMQ: the numbers are 0 in a request without them.
+      queueId: Math.max(-1, header.intOr('queueId', 0)),
+      maxMessages: header.intOr('maxMsgNums', 0),
+      invisibleTimeMs: header.longOr('invisibleTime', 0),
+      pollTimeMs: header.longOr('pollTime', 0),
+      bornTime: header.longOr('bornTime', 0) || this.context.clock.now(),
+      initMode: header.intOr('initMode', 0),
+      isOrder: header.bool('order', false),
+      attemptId: header.get('attemptId'),
+      filter: filter ?? NOTHING,
+    });
+    const refusal = this.#checks.refusalOf(pop);
+    if (refusal !== undefined) {
+      request.respond(refusal.code, refusal.remark, NO_FIELDS);
+      return;
+    }
+    if (filter === undefined) {
+      request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", NO_FIELDS);
+      return;
+    }
+    request.takeOver();
+    this.#begin(pop);
+  }
+
+  /** Goes on with a pop that waited. What has been forbidden meanwhile is forbidden for it, too. */
+  resume(pop: Pop): void {
+    if (!pop.isWanted) {
+      pop.forget();
+      return;
+    }
+    const refusal = this.#checks.refusalOf(pop);
+    if (refusal !== undefined) this.#refuse(pop, refusal.code, refusal.remark);
+    else this.#begin(pop);
+  }
+
+  /** Of a pop that `#checks` let through. */
+  #begin(pop: Pop): void {
+    const { clock, config, random } = this.context;
+    const { isOrder } = pop.wants;
+    const { group, topic } = this.#checks;
+    const chance = random.int(HUNDRED);
+    const byPriority =
+      topic.attributes.get('message.type') === 'PRIORITY' && !isOrder && chance < priorityFactor(group);
+    const reviveQueueId = isOrder ? POP_ORDER_REVIVE_QUEUE : this.#pops++ % config.reviveQueueNum;
+    if (pop.body.length === 0) pop.body = this.#bodies.pop() ?? pop.body;
+    // RocketMQ: queues are priorities then, and the highest one always comes first.
+    const turn = byPriority ? 0 : chance;
+    const retryChance = byPriority ? config.popFromRetryProbabilityForPriority : config.popFromRetryProbability;
+    pop.begin(clock.now(), reviveQueueId, turn, this.#stages(pop, topic, chance, chance < retryChance));
+    this.goOn(pop);
+  }
+
+  /** RocketMQ: one kind of retry topic a pop, since its answer has one place for both. */
+  #stages(pop: Pop, { topicName, readQueueNums }: TopicConfig, chance: number, retryFirst: boolean): PopStage[] {
+    const { config, topics } = this.context;
+    const { group, isOrder, queueId } = pop.wants;
+    const own: PopStage = { topic: topicName, isRetry: false, queues: readQueueNums, only: queueId };
+    if (isOrder) return [own];
+    const { enableRetryTopicV2, retrieveMessageFromPopRetryTopicV1 } = config;
+    const isV1 = enableRetryTopicV2 && retrieveMessageFromPopRetryTopicV1 && chance % 2 === 0;
+    const name = isV1 ? popRetryTopicV1(topicName, group) : popRetryTopic(topicName, group, enableRetryTopicV2);
+    const retryTopic = topics.select(name);
+    if (retryTopic === undefined) return [own];
+    const retry: PopStage = { topic: name, isRetry: true, queues: retryTopic.readQueueNums, only: -1 };
+    return retryFirst ? [retry, own] : [own, retry];
+  }
+
+  /** Visits what is left of the queues. */
+  goOn(pop: Pop): void {
+    const { stages } = pop;
+    while (pop.stage < stages.length) {
+      const stage = stages[pop.stage]!;
+      const visits = stage.only >= 0 ? 1 : stage.queues;
+      // RocketMQ: retries that come last are not even looked at once there is enough.
+      if (pop.visit >= visits || (stage.isRetry && pop.stage > 0 && pop.visit === 0 && pop.isFull)) {
+        pop.stage++;
+        pop.visit = 0;
+        continue;
+      }
+      if (!this.#visit(pop, stage, this.#queueOf(pop, stage))) return;
+    }
+    this.#end(pop);
+  }
+
+  /** RocketMQ: the highest queue first, from somewhere on. */
+  #queueOf(pop: Pop, { only, queues }: PopStage): number {
+    const visit = pop.visit++;
+    if (only >= 0) return only;
+    return ((this.context.config.priorityOrderAsc ? queues - 1 - visit : visit) + pop.turn) % queues;
+  }
+
+  #visit(pop: Pop, stage: PopStage, queueId: number): boolean {
+    const { config, offsets, pop: pops } = this.context;
+    const { topic } = stage;
+    const queue = pops.queues.of(topic, pop.group, queueId);
+    if (!queue.tryLock()) {
+      if (!pop.wants.isOrder) pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
+      return true;
+    }
+    const isTooMuch = config.enablePopMessageThreshold && queue.inFlight > config.popInflightMessageThreshold;
+    if (isTooMuch && !offsets.hasReset(pop.group, topic, queueId)) {
+      queue.unlock();
+      pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
+      return true;
+    }
+    return new QueueVisit(this, pop, stage, queue).run();
+  }
+
+  #behind(topic: string, queueId: number, latest: number, committed: number): number {
+    const { store } = this.context;
+    const offset = Math.max(latest, committed);
+    return store.maxOffsetInQueue(topic, queueId) - (offset < 0 ? store.minOffsetInQueue(topic, queueId) : offset);
+  }
+
+  takeResult(): GetResult {
+    return this.#results.pop() ?? new GetResult();
+  }
+
+  giveResult(result: GetResult): void {
+    if (this.#results.length < SPARE_RESULTS) this.#results.push(result);
+  }
+
+  // --- Answers
+
+  #end(pop: Pop): void {
+    const { pop: pops, stats } = this.context;
+    if (pop.count > 0) {
+      stats.getFound++;
+      if (pop.rest > 0) pops.waiting.notify(pop.topic, pop.group, pop.queueId);
+      this.#found(pop);
+      return;
+    }
+    stats.getMissed++;
+    if (pop.refused !== undefined) {
+      // RocketMQ: hands the messages out without a check point, so that nothing brings them back.
+      this.#refuse(pop, ResponseCode.SYSTEM_ERROR, `the check point of this pop cannot be stored: ${pop.refused}`);
+      return;
+    }
+    const polling = pop.wants.maxMessages > 0 ? pops.waiting.polling(pop, pop.pollTimeMs) : Polling.NOT_POLLING;
+    if (polling === Polling.HELD) {
+      this.#giveBody(pop);
+      if (pop.rest > 0) pops.waiting.notify(pop.topic, pop.group, pop.queueId);
+      return;
+    }
+    const code = polling === Polling.FULL ? ResponseCode.POLLING_FULL : ResponseCode.POLLING_TIMEOUT;
+    const writer = new FrameWriter();
+    this.#header(writer, code, pop, 'NO_MESSAGE_IN_QUEUE');
+    writer.endFrame();
+    this.#giveBody(pop);
+    pop.send(writer.take().bytes);
+  }
+
+  #found(pop: Pop): void {
+    const writer = new FrameWriter(pop.channel.slabs);
+    writer.ensure(HEADER_ROOM + pop.offsets.length + pop.starts.length + pop.bodyBytes);
+    this.#header(writer, ResponseCode.SUCCESS, pop, 'FOUND');
+    writer.body(pop.body, 0, pop.bodyBytes);
+    writer.endFrame();
+    this.#giveBody(pop);
+    const { bytes, slab } = writer.take();
+    if (pop.logEnd === 0) {
+      pop.send(bytes, slab);
+      return;
+    }
+    this.context.store.park(pop.logEnd, true, {
+      settle: (status, reason) => {
+        if (status === PutMessageStatus.PUT_OK) pop.send(bytes, slab);
+        else this.#refuse(pop, ResponseCode.SYSTEM_ERROR, `the check point of this pop cannot be stored: ${reason}`);
+      },
+    });
+  }
+
+  #header(writer: FrameWriter, code: number, pop: Pop, remark: string): void {
+    writer.begin(code, pop.opaque);
+    writer.numberField('popTime', pop.popTime);
+    writer.numberField('invisibleTime', pop.wants.invisibleTimeMs);
+    writer.numberField('reviveQid', pop.reviveQueueId);
+    writer.numberField('restNum', pop.rest);
+    writer.field('startOffsetInfo', pop.starts);
+    writer.field('msgOffsetInfo', pop.offsets);
+    if (pop.wants.isOrder) writer.field('orderCountInfo', pop.orderCounts);
+    writer.endHeader(remark);
+  }
+
+  #refuse(pop: Pop, code: number, remark: string): void {
+    this.#giveBody(pop);
+    const writer = new FrameWriter();
+    writer.response(code, pop.opaque, remark, NO_FIELDS);
+    pop.send(writer.take().bytes);
+  }
+
+  #giveBody(pop: Pop): void {
+    const { body } = pop;
+    pop.body = NO_BODY;
+    if (body.length > 0 && body.length <= LONGEST_SPARE && this.#bodies.length < SPARE_BODIES) this.#bodies.push(body);
+  }
+}
+
+/** Percent of pops of a topic with priorities that go by them. RocketMQ: SubscriptionGroupConfig#getPriorityFactor. */
+function priorityFactor({ attributes }: SubscriptionGroupConfig): number {
+  return Number(attributes.get('priority.factor') ?? HUNDRED);
+}
+
+const NO_BODY = Buffer.alloc(0);
+const NOTHING = { all: false, codes: new Set<number>() };
