@@ -181,8 +181,6 @@ export interface BrokerConfig {
   useMessageFilterForNotification: boolean;
   maxMessageFilterNumForNotification: number;
   useSeparateRetryQueue: boolean;
-  enableRetryTopicV2: boolean;
-  retrieveMessageFromPopRetryTopicV1: boolean;
 }
 
 /** RocketMQ's defaults (5.5.0); the names and the address are placeholders until the start fills them in. */
@@ -307,7 +305,5 @@ export function defaultBrokerConfig(): BrokerConfig {
     useMessageFilterForNotification: true,
     maxMessageFilterNumForNotification: 64,
     useSeparateRetryQueue: false,
-    enableRetryTopicV2: false,
-    retrieveMessageFromPopRetryTopicV1: true,
   };
 }

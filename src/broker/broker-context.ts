@@ -116,6 +116,8 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   store.retention.onRemoval((removal) => unread.note(removal));
   const timer = new TimerMessageService(environment, { config, store, storeHost });
   for (const floor of [schedule, transactions, timer]) store.retention.addFloor(floor);
+  const pop = new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups });
+  pop.order = orders;
   return {
     config,
     fs,
@@ -135,7 +137,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     schedule,
     transactions,
     timer,
-    pop: new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups }),
+    pop,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

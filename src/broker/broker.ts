@@ -27,11 +27,11 @@ import { Arrivals } from './longpolling/arrivals.ts';
 import { PopWaits } from './longpolling/pop-waits.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { NO_ORDER_TABLES, QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
 import { AckMessageProcessor } from './processor/ack-message.ts';
 import { ChangeInvisibleTimeProcessor } from './processor/change-invisible-time.ts';
-import { PopMessageProcessor } from './processor/pop-message.ts';
-import { NO_ORDER_TABLES, QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
 import { NotificationProcessor } from './processor/notification.ts';
+import { PopMessageProcessor } from './processor/pop-message.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
 import { registerQueryAssignment } from './processor/query-assignment.ts';
 import { registerProcessors } from './processor/register.ts';
@@ -260,8 +260,7 @@ export class Broker {
       );
       const arrivals = new Arrivals(store);
       const hold = new PullRequestHold(clock, store, arrivals);
-      const latestOffset = (): number => -1;
-      const waits = new PopWaits(context, arrivals, latestOffset);
+      const waits = new PopWaits(context, arrivals);
       const uniqueIds = new UniqueIds(
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
         random.int(0x10000),
@@ -271,7 +270,7 @@ export class Broker {
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
       registerQueryAssignment(server, context, routes);
-      new NotificationProcessor(context, waits, latestOffset).register(server);
+      new NotificationProcessor(context, waits).register(server);
       send.register(server);
       const ends = new EndTransactionProcessor(context);
       ends.register(server);

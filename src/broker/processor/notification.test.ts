@@ -13,12 +13,9 @@ import { NotificationProcessor } from './notification.ts';
 async function world(config: Partial<BrokerConfig> = {}) {
   const broker = await BrokerFixture.open({ broker: config });
   const { context } = broker;
-  const latest = new Map<string, number>();
-  const latestOffset = (topic: string, group: string, queueId: number): number =>
-    latest.get(`${topic}@${group}@${queueId}`) ?? -1;
-  const waits = new PopWaits(context, new Arrivals(context.store), latestOffset);
+  const waits = new PopWaits(context, new Arrivals(context.store));
   waits.start();
-  new NotificationProcessor(context, waits, latestOffset).register(broker);
+  new NotificationProcessor(context, waits).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
   const ask = async (fields: Record<string, string | number | boolean> = {}): Promise<Answer> =>
     broker.ask(
@@ -47,19 +44,21 @@ async function world(config: Partial<BrokerConfig> = {}) {
     });
     return state;
   };
-  return { broker, context, waits, latest, ask, has, put, commit, wait };
+  return { broker, context, waits, ask, has, put, commit, wait };
 }
 
 test('there is a message in a queue, or behind what pops have taken, or in the retry topic', async () => {
-  const { context, latest, has, put, commit } = await world();
+  const { context, has, put, commit } = await world();
   assert.equal(await has(), 'false false');
   await put('a', 2);
   assert.equal(await has(), 'true false');
   assert.equal(await has({ queueId: 2 }), 'true false');
   assert.equal(await has({ queueId: 1 }), 'false false');
-  latest.set('T@G@2', 1);
+  const { queues } = context.pop;
+  const queue = queues.of('T', 'G', 2);
+  queues.add(queue, 0, 1, -1);
   assert.equal(await has(), 'false false');
-  latest.clear();
+  queue.clear();
   commit(1, 2);
   assert.equal(await has(), 'false false');
   context.topics.createInSend('%RETRY%G_T', 'TBW102', 'test', 1, 0);

@@ -19,7 +19,7 @@ import {
 import { GetResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
-import type { LatestOffset, PopWaits } from '../longpolling/pop-waits.ts';
+import type { PopWaits } from '../longpolling/pop-waits.ts';
 import { Polling, type WaitingPop } from '../pop/pop-parts.ts';
 import { isReadable } from '../topic/topic-config.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
@@ -32,13 +32,11 @@ interface Refusal {
 export class NotificationProcessor {
   readonly #context: BrokerContext;
   readonly #waits: PopWaits;
-  readonly #latestOffset: LatestOffset;
   readonly #result = new GetResult();
 
-  constructor(context: BrokerContext, waits: PopWaits, latestOffset: LatestOffset) {
+  constructor(context: BrokerContext, waits: PopWaits) {
     this.#context = context;
     this.#waits = waits;
-    this.#latestOffset = latestOffset;
   }
 
   register(registry: HandlerRegistry): void {
@@ -182,12 +180,12 @@ export class NotificationProcessor {
    * which tries tags alone.
    */
   #hasMessage(notification: Notification, { topic, queueId, filter }: Place): boolean | undefined {
-    const { config, offsets, orders, store } = this.#context;
+    const { config, offsets, orders, pop, store } = this.#context;
     const { group, isOrder, attemptId } = notification;
     if (isOrder && orders.isBlocked(attemptId, notification.topic, group, queueId, 0)) return false;
     const committed = offsets.query(group, topic, queueId);
     const own = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
-    const offset = Math.max(own, this.#latestOffset(topic, group, queueId));
+    const offset = Math.max(own, pop.queues.latestOffset(topic, group, queueId));
     const rest = store.maxOffsetInQueue(topic, queueId) - offset;
     if (rest <= 0) return false;
     const matchesAll = filter.all && filter.record === undefined;
