@@ -122,7 +122,11 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
 
   /** RocketMQ's order of the reasons not to hold a pop. */
   polling(pop: WaitingPop, pollTime: number): Polling {
-    if (pollTime <= 0 || this.#stopped) return Polling.NOT_POLLING;
+    if (pollTime <= 0) return Polling.NOT_POLLING;
+    if (this.#stopped) {
+      pop.forget();
+      return Polling.HELD;
+    }
     if (this.#count >= this.#config.maxPopPollingSize) return Polling.FULL;
     const now = this.#clock.now();
     // RocketMQ: holds it for longer if the client's clock is ahead.

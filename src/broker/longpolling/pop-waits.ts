@@ -18,8 +18,10 @@ export class PopWaits {
     };
     this.pops = new PopLongPolling({ clock, config, arrivals, queuesOf });
     this.notifications = new PopLongPolling({ clock, config, arrivals, queuesOf, notifications: true });
+    const wakeIfAny = (topic: string, group: string, queueId: number): void => this.wakeIfAny(topic, group, queueId);
     context.pop.waiting = this.pops;
-    orders.whenFree((topic, group, queueId) => this.wakeIfAny(topic, group, queueId));
+    context.pop.wakeIfAny = wakeIfAny;
+    orders.whenFree(wakeIfAny);
   }
 
   start(): void {

@@ -141,7 +141,8 @@ export class QueueLevelConsumerManager extends ConfigManager implements PopOrder
     const order = this.#find(topic, group, queueId);
     if (order === undefined) return offset + 1;
     const next = order.info.acknowledge(offset, popTime);
-    if (next >= 0) this.#changed(topic, group, queueId, order);
+    // Who acknowledges wakes those that wait, if this was the last.
+    if (next >= 0) this.#changed(topic, group, queueId, order, true);
     return next;
   }
 
@@ -239,18 +240,21 @@ export class QueueLevelConsumerManager extends ConfigManager implements PopOrder
     }
   }
 
-  #changed(topic: string, group: string, queueId: number, order: QueueOrder): void {
+  #changed(topic: string, group: string, queueId: number, order: QueueOrder, isTold = false): void {
     this.markChanged();
-    this.#retime(topic, group, queueId, order);
+    this.#retime(topic, group, queueId, order, isTold);
   }
 
-  #retime(topic: string, group: string, queueId: number, order: QueueOrder): void {
+  /** `isTold`: nobody need be told of a queue that is free now. */
+  #retime(topic: string, group: string, queueId: number, order: QueueOrder, isTold = false): void {
     if (!this.#running || !this.#tables.enableNotifyAfterPopOrderLockRelease()) return;
     const { clock } = this.environment;
     const now = clock.now();
     const freeAt = order.info.freeAt(now);
     if (freeAt === undefined) return;
     order.timer?.cancel();
+    order.timer = undefined;
+    if (isTold && freeAt <= now) return;
     order.timer = clock.after(freeAt - now, () => {
       order.timer = undefined;
       this.#free(topic, group, queueId);

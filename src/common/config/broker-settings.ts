@@ -182,9 +182,16 @@ export const BROKER_SETTINGS: SettingTable = {
     later('isolateLogEnable', 'bool', false, '', 'Whether each broker of a process writes its own log files.'),
 
     // Load balancing by the broker.
-    honoured('serverLoadBalancerEnable', 'bool', true, '', 'Whether clients that ask for their queues get a share of them.', {
-      live: true,
-    }),
+    honoured(
+      'serverLoadBalancerEnable',
+      'bool',
+      true,
+      '',
+      'Whether clients that ask for their queues get a share of them.',
+      {
+        live: true,
+      },
+    ),
     honoured('loadBalancePollNameServerInterval', 'long', 30_000, 'ms', 'How often routes are fetched for that.', {
       min: 1000,
     }),
