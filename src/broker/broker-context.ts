@@ -117,7 +117,6 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const timer = new TimerMessageService(environment, { config, store, storeHost });
   for (const floor of [schedule, transactions, timer]) store.retention.addFloor(floor);
   const pop = new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups });
-  pop.order = orders;
   return {
     config,
     fs,

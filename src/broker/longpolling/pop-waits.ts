@@ -20,6 +20,7 @@ export class PopWaits {
     this.notifications = new PopLongPolling({ clock, config, arrivals, queuesOf, notifications: true });
     const wakeIfAny = (topic: string, group: string, queueId: number): void => this.wakeIfAny(topic, group, queueId);
     context.pop.waiting = this.pops;
+    context.pop.order = orders;
     context.pop.wakeIfAny = wakeIfAny;
     orders.whenFree(wakeIfAny);
   }

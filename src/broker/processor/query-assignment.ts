@@ -12,7 +12,7 @@ import { bodyObject } from '../client/heartbeat-data.ts';
 import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
 import { readText } from '../json-fields.ts';
 import { RETRY_GROUP_TOPIC_PREFIX } from '../topic/topic-names.ts';
-import { answerLater, type HandlerRegistry } from './registry.ts';
+import { answerLater, type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
 
 /** RocketMQ: QueryAssignmentRequestBody. */
 interface AssignmentRequest {
@@ -30,6 +30,8 @@ export function registerQueryAssignment(registry: HandlerRegistry, context: Brok
   registry.register(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, (request) => {
     request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(requestModes.toJson()));
   });
+  // Pops under way in RocksDB go into the topic; here they always are. RocketMQ: transferPopToFsStore, for mqadmin exportPopRecord.
+  registry.register(RequestCode.POP_ROLLBACK, (request) => request.respond(ResponseCode.SUCCESS, NO_REMARK_SET));
 }
 
 function queryAssignment(context: BrokerContext, routes: TopicRoutes, request: Request): void {
