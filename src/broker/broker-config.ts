@@ -162,6 +162,25 @@ export interface BrokerConfig {
    * so that even "from last" begins at the first message, also one that comes while the client still asks. False: "not found", and the client's own rule decides.
    */
   gantryYoungQueueFromZero: boolean;
+  /** False: each client that asks is given all queues. */
+  serverLoadBalancerEnable: boolean;
+  /** Ms between two looks at the routes of topics that clients ask their queues of. */
+  loadBalancePollNameServerInterval: number;
+  /** How clients that ask fetch messages, and how many of them share a queue with POP (0 or less: all), unless an administrator has set it. */
+  defaultMessageRequestMode: 'PULL' | 'POP';
+  defaultPopShareQueueNum: number;
+  /** Pops that may wait for one queue, queues that they may wait for, and pops that may wait altogether. */
+  popPollingSize: number;
+  popPollingMapSize: number;
+  maxPopPollingSize: number;
+  /** Queue offsets by which a waiting pop looks, even at messages that are not for it; 0: never. */
+  popLongPollingForceNotifyInterval: number;
+  /** Whether pops that wait for an ordered queue are woken when the time of what was popped before is over. */
+  enableNotifyAfterPopOrderLockRelease: boolean;
+  /** Whether proxies are told of messages only that match, where fewer than so many wait in a queue. */
+  useMessageFilterForNotification: boolean;
+  maxMessageFilterNumForNotification: number;
+  useSeparateRetryQueue: boolean;
 }
 
 /** RocketMQ's defaults (5.5.0); the names and the address are placeholders until the start fills them in. */
@@ -274,5 +293,17 @@ export function defaultBrokerConfig(): BrokerConfig {
     forceRegister: true,
     enableSingleTopicRegister: false,
     gantryYoungQueueFromZero: true,
+    serverLoadBalancerEnable: true,
+    loadBalancePollNameServerInterval: 30_000,
+    defaultMessageRequestMode: 'PULL',
+    defaultPopShareQueueNum: -1,
+    popPollingSize: 1024,
+    popPollingMapSize: 100_000,
+    maxPopPollingSize: 100_000,
+    popLongPollingForceNotifyInterval: 800,
+    enableNotifyAfterPopOrderLockRelease: true,
+    useMessageFilterForNotification: true,
+    maxMessageFilterNumForNotification: 64,
+    useSeparateRetryQueue: false,
   };
 }

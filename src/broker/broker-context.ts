@@ -5,6 +5,7 @@ import type { Clock, Logger, Random } from '../common/index.ts';
 import type { FileSystem } from '../io/index.ts';
 import { hostText } from '../message/index.ts';
 import type { MessageStore } from '../store/index.ts';
+import { MessageRequestModeManager } from './assignment/message-request-mode-manager.ts';
 import type { BrokerConfig } from './broker-config.ts';
 import { BrokerStats } from './broker-stats.ts';
 import { ConsumerManager } from './client/consumer-manager.ts';
@@ -18,6 +19,7 @@ import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { SlowConsumers } from './offset/slow-consumers.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
 import { PopState } from './pop/pop-state.ts';
+import { QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
@@ -37,6 +39,9 @@ export interface BrokerContext {
   readonly groups: SubscriptionGroupManager;
   readonly offsets: ConsumerOffsetManager;
   readonly filters: ConsumerFilterManager;
+  readonly requestModes: MessageRequestModeManager;
+  /** What is popped in order. */
+  readonly orders: QueueLevelConsumerManager;
   readonly consumers: ConsumerManager;
   readonly producers: ProducerManager;
   readonly locks: RebalanceLockManager;
@@ -88,6 +93,11 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const filters = options.filters ?? new ConsumerFilterManager(environment, config);
+  const orders = new QueueLevelConsumerManager(environment, {
+    enableNotifyAfterPopOrderLockRelease: () => config.enableNotifyAfterPopOrderLockRelease,
+    queuesOf: (topic) => topics.select(topic)?.readQueueNums,
+    hasGroup: (group) => groups.has(group),
+  });
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger, filters);
   const stats = new BrokerStats(clock);
@@ -106,6 +116,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   store.retention.onRemoval((removal) => unread.note(removal));
   const timer = new TimerMessageService(environment, { config, store, storeHost });
   for (const floor of [schedule, transactions, timer]) store.retention.addFloor(floor);
+  const pop = new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups });
   return {
     config,
     fs,
@@ -117,13 +128,15 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     groups,
     offsets,
     filters,
+    requestModes: new MessageRequestModeManager(environment),
+    orders,
     consumers,
     producers,
     locks: new RebalanceLockManager(clock, logger, config),
     schedule,
     transactions,
     timer,
-    pop: new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups }),
+    pop,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

@@ -80,7 +80,7 @@ export class FakeChannel implements Channel {
     throw new Error('nobody answers');
   }
 
-  /** Requests that were taken over, the oldest first: what is sent answers them. */
+  /** Requests that were taken over: what is sent answers them. */
   readonly takenOver: FakeRequest[] = [];
 
   send(bytes: Uint8Array): void {
@@ -90,7 +90,9 @@ export class FakeChannel implements Channel {
       const header = new HeaderView();
       const bodyStart = decodeFrame(frames, at + 4, end, header);
       const ext = header.toObject();
-      this.takenOver.shift()?.respond(header.code, header.remark ?? null, ext, frames.subarray(bodyStart, end));
+      const index = this.takenOver.findIndex(({ opaque }) => opaque === header.opaque);
+      const [request] = index < 0 ? [] : this.takenOver.splice(index, 1);
+      request?.respond(header.code, header.remark ?? null, ext, frames.subarray(bodyStart, end));
       at = end;
     }
   }
@@ -239,9 +241,10 @@ export class BrokerFixture {
 }
 
 class FakeRequest implements Request {
+  static #opaques = 0;
   readonly channel: Channel;
   readonly code: number;
-  readonly opaque = 1;
+  readonly opaque: number = ++FakeRequest.#opaques;
   readonly oneway = false;
   readonly header: HeaderView;
   readonly buffer: Buffer;

@@ -17,16 +17,23 @@ import { type FileSystem, nodeFileSystem } from '../io/index.ts';
 import { hostField, UniqueIds } from '../message/index.ts';
 import { addressText, RemotingClient, RemotingServer } from '../remoting/index.ts';
 import { checkTimerFiles, type FilterBits, MessageStore, type MessageStoreConfig } from '../store/index.ts';
+import { MessageRequestModeManager } from './assignment/message-request-mode-manager.ts';
+import { TopicRoutes } from './assignment/topic-routes.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
+import { Arrivals } from './longpolling/arrivals.ts';
+import { PopWaits } from './longpolling/pop-waits.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
+import { NO_ORDER_TABLES, QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
 import { AckMessageProcessor } from './processor/ack-message.ts';
 import { ChangeInvisibleTimeProcessor } from './processor/change-invisible-time.ts';
+import { NotificationProcessor } from './processor/notification.ts';
 import { PopMessageProcessor } from './processor/pop-message.ts';
 import { PullMessageProcessor } from './processor/pull-message.ts';
+import { registerQueryAssignment } from './processor/query-assignment.ts';
 import { registerProcessors } from './processor/register.ts';
 import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
@@ -91,7 +98,9 @@ export class Broker {
   readonly #server: RemotingServer;
   readonly #client: RemotingClient;
   readonly #hold: PullRequestHold;
+  readonly #waits: PopWaits;
   readonly #spread: TopicSpread;
+  readonly #routes: TopicRoutes;
   /** In the order in which they start; they stop in the opposite one. */
   readonly #services: readonly Service[];
   readonly #timers: Timer[] = [];
@@ -103,8 +112,10 @@ export class Broker {
     server: RemotingServer,
     client: RemotingClient,
     hold: PullRequestHold,
+    waits: PopWaits,
     registration: NameServerRegistration,
     spread: TopicSpread,
+    routes: TopicRoutes,
   ) {
     this.context = context;
     this.address = context.brokerAddress;
@@ -114,6 +125,8 @@ export class Broker {
     this.#client = client;
     this.#hold = hold;
     this.#spread = spread;
+    this.#waits = waits;
+    this.#routes = routes;
     this.#services = [
       context.consumers,
       context.producers,
@@ -127,6 +140,7 @@ export class Broker {
       context.broadcasts,
       context.slowConsumers,
       hold,
+      waits,
     ];
   }
 
@@ -190,7 +204,15 @@ export class Broker {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
         },
       });
-      for (const table of [context.topics, context.groups, context.offsets, context.schedule.offsets, filters])
+      for (const table of [
+        context.topics,
+        context.groups,
+        context.offsets,
+        context.schedule.offsets,
+        filters,
+        context.requestModes,
+        context.orders,
+      ])
         table.load();
       context.transactions.metrics.load();
       await context.timer.load();
@@ -227,7 +249,18 @@ export class Broker {
         { clock, logger, invoke: (...request) => client.invoke(...request) },
       );
 
-      const hold = new PullRequestHold(clock, store);
+      const routes = new TopicRoutes(
+        {
+          clock,
+          logger,
+          nameServers: () => registration?.knownAt() ?? [],
+          invoke: (...request) => client.invoke(...request),
+        },
+        config.loadBalancePollNameServerInterval,
+      );
+      const arrivals = new Arrivals(store);
+      const hold = new PullRequestHold(clock, store, arrivals);
+      const waits = new PopWaits(context, arrivals);
       const uniqueIds = new UniqueIds(
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
         random.int(0x10000),
@@ -236,6 +269,8 @@ export class Broker {
       const send = new SendMessageProcessor(context, uniqueIds, server.heldInput, once);
       const pull = new PullMessageProcessor(context, hold);
       registerProcessors(server, context);
+      registerQueryAssignment(server, context, routes);
+      new NotificationProcessor(context, waits).register(server);
       send.register(server);
       const ends = new EndTransactionProcessor(context);
       ends.register(server);
@@ -259,7 +294,7 @@ export class Broker {
       );
       store.onProgress(() => server.ease());
 
-      const broker = new Broker(context, port, server, client, hold, registration, spread);
+      const broker = new Broker(context, port, server, client, hold, waits, registration, spread, routes);
       broker.#startServices();
       undo.push(() => broker.#stopServices());
       if (early === undefined) await server.listen(host, port);
@@ -287,17 +322,20 @@ export class Broker {
     const { context } = this;
     await this.registration.stop();
     this.#hold.stop();
+    this.#waits.stop();
     context.coldData.stop();
     await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();
     await context.store.close();
     for (const service of this.#services) await service.close?.();
-    for (const table of [context.topics, context.groups, context.offsets, context.filters]) table.persistIfChanged();
+    context.orders.clean();
+    const { topics, groups, offsets, filters, orders } = context;
+    for (const table of [topics, groups, offsets, filters, orders]) table.persistIfChanged();
     await this.#client.close();
   }
 
   #startServices(): void {
-    const { clock, config, filters, groups, offsets, topics } = this.context;
+    const { clock, config, filters, groups, offsets, orders, topics } = this.context;
     for (const service of this.#services) service.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
@@ -306,8 +344,10 @@ export class Broker {
         groups.persistIfChanged();
       }),
       clock.every(FILTER_PERIOD_MS, () => {
-        filters.clean();
-        filters.persistIfChanged();
+        for (const table of [filters, orders]) {
+          table.clean();
+          table.persistIfChanged();
+        }
       }),
     );
   }
@@ -315,6 +355,7 @@ export class Broker {
   async #stopServices(): Promise<void> {
     for (const timer of this.#timers) timer.cancel();
     this.#spread.stop();
+    this.#routes.stop();
     for (const service of this.#services.toReversed()) await service.stop();
   }
 
@@ -343,7 +384,9 @@ function checkTables(
   const topics = new TopicConfigManager(environment, config, () => {});
   const groups = new SubscriptionGroupManager(environment, config);
   const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
-  for (const table of [topics, groups, offsets]) table.check();
+  const modes = new MessageRequestModeManager(environment);
+  const orders = new QueueLevelConsumerManager(environment, NO_ORDER_TABLES);
+  for (const table of [topics, groups, offsets, modes, orders]) table.check();
   if (config.timerWheelEnable) checkTimerFiles(fs, storeConfig.storePathRootDir, config.mappedFileSizeTimerLog);
   return topics;
 }

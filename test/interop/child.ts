@@ -103,6 +103,11 @@ export class Child {
     return this.rows;
   }
 
+  /** Writes a line to standard input. */
+  write(line: string): void {
+    this.#process.stdin?.write(`${line}\n`);
+  }
+
   /** Closes standard input, which tells a client program to stop, and waits for its end. */
   async close(): Promise<Row[]> {
     this.#process.stdin?.end();

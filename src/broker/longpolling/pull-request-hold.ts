@@ -3,6 +3,7 @@
 
 import type { Clock, QueueOffset, Timer } from '../../common/index.ts';
 import type { MessageStore, TagFilter } from '../../store/index.ts';
+import { Arrivals, type ArrivalWaiter } from './arrivals.ts';
 
 /** A pull that waits. */
 export interface HeldPull {
@@ -37,9 +38,10 @@ const SWEEP_MS = 250;
 /** Every so many sweeps, which is 5 s, pulls with messages behind them go on, whether these are for them or not. */
 const LOOK_SWEEPS = 20;
 
-export class PullRequestHold {
+export class PullRequestHold implements ArrivalWaiter {
   readonly #clock: Clock;
   readonly #store: MessageStore;
+  readonly #arrivals: Arrivals;
   readonly #queues = new Map<string, Map<number, HeldQueue>>();
   #woken: HeldQueue[] = [];
   /** When the first of them was. */
@@ -49,15 +51,14 @@ export class PullRequestHold {
   #sweeps = 0;
   #stopped = false;
 
-  constructor(clock: Clock, store: MessageStore) {
+  constructor(clock: Clock, store: MessageStore, arrivals: Arrivals = new Arrivals(store)) {
     this.#clock = clock;
     this.#store = store;
+    this.#arrivals = arrivals;
   }
 
   start(): void {
-    this.#store.onArrival((topic, queueId, maxOffset, tagsCode, bytes, start, end) =>
-      this.#arrived(topic, queueId, maxOffset, tagsCode, bytes, start, end),
-    );
+    this.#arrivals.add(this);
     this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
   }
 
@@ -99,10 +100,14 @@ export class PullRequestHold {
     }
     queue.pulls.push(pull);
     this.#count++;
-    this.#store.watch(pull.topic, pull.queueId, true);
+    this.#arrivals.watch(pull.topic, pull.queueId);
   }
 
-  #arrived(
+  waitsFor(topic: string, queueId: number): boolean {
+    return this.#queues.get(topic)?.has(queueId) ?? false;
+  }
+
+  arrived(
     topic: string,
     queueId: number,
     maxOffset: QueueOffset,
@@ -152,7 +157,7 @@ export class PullRequestHold {
         this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted || pull.offset < end);
         if (queue.pulls.length === 0 && !queue.woken) {
           queues.delete(queueId);
-          this.#store.watch(topic, queueId, false);
+          this.#arrivals.release(topic, queueId);
         }
       }
       if (queues.size === 0) this.#queues.delete(topic);

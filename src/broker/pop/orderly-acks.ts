@@ -45,7 +45,7 @@ export function ackOrderly(
     if (next >= 0) {
       if (!offsets.hasReset(group, topic, queueId)) offsets.commit(peer, group, topic, queueId, next);
       if (!pop.order.isBlocked(undefined, topic, group, queueId, invisibleTimeMs)) {
-        pop.waiting.notify(topic, group, queueId);
+        pop.wakeIfAny(topic, group, queueId);
       }
     }
     pop.queues.landed(topic, group, queueId, popTime, 1);

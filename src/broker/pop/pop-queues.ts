@@ -18,6 +18,10 @@ export interface PopQueuesOptions {
   readonly offsets: ConsumerOffsetManager;
   readonly hasTopic: (topic: string) => boolean;
   readonly hasGroup: (group: string) => boolean;
+  /** Messages in flight of a queue above which nothing is popped from it. */
+  readonly threshold: () => number;
+  /** Told of a queue that has come down to it. */
+  readonly onRelief: (queue: PopQueue) => void;
 }
 
 export class PopQueues {
@@ -103,7 +107,11 @@ export class PopQueues {
   landed(topic: string, group: string, queueId: number, popTime: number, count: number): void {
     if (popTime < this.#startMs) return;
     const queue = this.find(topic, group, queueId);
-    if (queue !== undefined) queue.inFlight = Math.max(0, queue.inFlight - count);
+    if (queue === undefined) return;
+    const before = queue.inFlight;
+    queue.inFlight = Math.max(0, before - count);
+    const threshold = this.#options.threshold();
+    if (before > threshold && queue.inFlight <= threshold) this.#options.onRelief(queue);
   }
 
   // --- Upkeep

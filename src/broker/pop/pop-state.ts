@@ -23,6 +23,8 @@ export class PopState {
   /** Set at the start by those whose subject it is. */
   waiting: PopWaiting = NO_WAITING;
   order: PopOrder = NO_ORDER;
+  /** A queue that was closed to its group is open again: wakes who waits, if it has something. */
+  wakeIfAny: (topic: string, group: string, queueId: number) => void = () => {};
 
   readonly #parts: PopStateParts;
 
@@ -36,6 +38,9 @@ export class PopState {
       offsets,
       hasTopic: (topic) => topics.has(topic),
       hasGroup: (group) => groups.has(group),
+      threshold: () =>
+        parts.config.enablePopMessageThreshold ? parts.config.popInflightMessageThreshold : Number.POSITIVE_INFINITY,
+      onRelief: ({ topic, group, queueId }) => this.wakeIfAny(topic, group, queueId),
     });
     const { config, logger } = parts;
     const { queues, revive } = this;

@@ -28,6 +28,8 @@ export interface PopStage {
   /** Queues of the topic; the one that is asked for if `only` says so. */
   readonly queues: number;
   readonly only: number;
+  /** It is looked into only if nothing has been found. */
+  readonly isLast?: boolean;
 }
 
 export interface PopRunner {
@@ -55,6 +57,12 @@ export class Pop implements WaitingPop {
   /** Messages found, and those that were seen and left. */
   count = 0;
   rest = 0;
+  /** Messages were passed that are not for it, and more lie behind them. */
+  hasMore = false;
+  /** Something was waited for, so that what came meanwhile may have been missed. */
+  hasWaited = false;
+  /** Runs on end that waited and found nothing. */
+  emptyRuns = 0;
   starts = '';
   offsets = '';
   orderCounts = '';
@@ -115,6 +123,8 @@ export class Pop implements WaitingPop {
     this.visit = 0;
     this.count = 0;
     this.rest = 0;
+    this.hasMore = false;
+    this.hasWaited = false;
     this.starts = '';
     this.offsets = '';
     this.orderCounts = '';

@@ -209,6 +209,7 @@ export class QueueVisit {
       else this.#parts.context.pop.queues.add(this.#queue, this.#request.offset, nextBeginOffset, 0);
     }
     this.#pop.rest += maxOffset - nextBeginOffset;
+    if (isPassed && maxOffset > nextBeginOffset) this.#pop.hasMore = true;
     return true;
   }
 

@@ -24,6 +24,8 @@ const SPARE_RESULTS = 32;
 const SPARE_BODIES = 8;
 const LONGEST_SPARE = 1024 * 1024;
 const HUNDRED = 100;
+/** How often a pop that had to wait for the disk and found nothing looks again before it waits for a message. */
+const MOST_EMPTY_RUNS = 3;
 /** More than the header of an answer takes, but for its texts. */
 const HEADER_ROOM = 1024;
 
@@ -110,7 +112,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     this.goOn(pop);
   }
 
-  /** RocketMQ: one kind of retry topic a pop, since its answer has one place for both. */
+  /** RocketMQ: one kind of retry topic a pop. Here the other one is looked into, too, when nothing else is found. */
   #stages(pop: Pop, { topicName, readQueueNums }: TopicConfig, chance: number, retryFirst: boolean): PopStage[] {
     const { config, topics } = this.context;
     const { group, isOrder, queueId } = pop.wants;
@@ -119,10 +121,16 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     const { enableRetryTopicV2, retrieveMessageFromPopRetryTopicV1 } = config;
     const isV1 = enableRetryTopicV2 && retrieveMessageFromPopRetryTopicV1 && chance % 2 === 0;
     const name = isV1 ? popRetryTopicV1(topicName, group) : popRetryTopic(topicName, group, enableRetryTopicV2);
-    const retryTopic = topics.select(name);
-    if (retryTopic === undefined) return [own];
-    const retry: PopStage = { topic: name, isRetry: true, queues: retryTopic.readQueueNums, only: -1 };
-    return retryFirst ? [retry, own] : [own, retry];
+    const retryStage = (topic: string, isLast: boolean): PopStage[] => {
+      const queues = topics.select(topic)?.readQueueNums ?? 0;
+      return queues === 0 ? [] : [{ topic, isRetry: true, queues, only: -1, isLast }];
+    };
+    const retry = retryStage(name, false);
+    const stages = retryFirst ? [...retry, own] : [own, ...retry];
+    if (!enableRetryTopicV2 || !retrieveMessageFromPopRetryTopicV1) return stages;
+    // RocketMQ: a pop that is woken by a message of the other kind does not see it.
+    const other = isV1 ? popRetryTopic(topicName, group, true) : popRetryTopicV1(topicName, group);
+    return [...stages, ...retryStage(other, true)];
   }
 
   /** Visits what is left of the queues. */
@@ -132,12 +140,16 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       const stage = stages[pop.stage]!;
       const visits = stage.only >= 0 ? 1 : stage.queues;
       // RocketMQ: retries that come last are not even looked at once there is enough.
-      if (pop.visit >= visits || (stage.isRetry && pop.stage > 0 && pop.visit === 0 && pop.isFull)) {
+      const isEnough = stage.isLast === true ? pop.count > 0 : pop.isFull;
+      if (pop.visit >= visits || (stage.isRetry && pop.stage > 0 && pop.visit === 0 && isEnough)) {
         pop.stage++;
         pop.visit = 0;
         continue;
       }
-      if (!this.#visit(pop, stage, this.#queueOf(pop, stage))) return;
+      if (!this.#visit(pop, stage, this.#queueOf(pop, stage))) {
+        pop.hasWaited = true;
+        return;
+      }
     }
     this.#end(pop);
   }
@@ -154,7 +166,14 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     const { topic } = stage;
     const queue = pops.queues.of(topic, pop.group, queueId);
     if (!queue.tryLock()) {
-      if (!pop.wants.isOrder) pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
+      if (pop.wants.isOrder) {
+        // RocketMQ: goes on without it. One that comes again since its answer was lost would wait for what it has been given already.
+        pop.visit--;
+        queue.whenFree(() => this.goOn(pop));
+        return false;
+      }
+      pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
+      queue.whenFree(() => this.#isFree(pop));
       return true;
     }
     const isTooMuch = config.enablePopMessageThreshold && queue.inFlight > config.popInflightMessageThreshold;
@@ -164,6 +183,12 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       return true;
     }
     return new QueueVisit(this, pop, stage, queue).run();
+  }
+
+  /** A queue is free that a pop found locked: it is looked into, by this pop or by another that waits as it does. */
+  #isFree(pop: Pop): void {
+    pop.hasWaited = true;
+    this.context.pop.waiting.notify(pop.topic, pop.group, pop.queueId);
   }
 
   #behind(topic: string, queueId: number, latest: number, committed: number): number {
@@ -196,10 +221,23 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       this.#refuse(pop, ResponseCode.SYSTEM_ERROR, `the check point of this pop cannot be stored: ${pop.refused}`);
       return;
     }
+    if (!pop.isWanted) {
+      this.#giveBody(pop);
+      pop.forget();
+      // What was there for it is for the next.
+      if (pop.rest > 0) pops.waiting.notify(pop.topic, pop.group, pop.queueId);
+      return;
+    }
+    if (pop.hasWaited && ++pop.emptyRuns < MOST_EMPTY_RUNS) {
+      this.resume(pop);
+      return;
+    }
+    pop.emptyRuns = 0;
     const polling = pop.wants.maxMessages > 0 ? pops.waiting.polling(pop, pop.pollTimeMs) : Polling.NOT_POLLING;
     if (polling === Polling.HELD) {
       this.#giveBody(pop);
-      if (pop.rest > 0) pops.waiting.notify(pop.topic, pop.group, pop.queueId);
+      // RocketMQ: looks again for anything that is left, so without end while a queue is locked or has too much in flight.
+      if (pop.hasMore) pops.waiting.notify(pop.topic, pop.group, pop.queueId);
       return;
     }
     const code = polling === Polling.FULL ? ResponseCode.POLLING_FULL : ResponseCode.POLLING_TIMEOUT;

@@ -37,6 +37,7 @@ export function registerSubscriptionAdmin(registry: HandlerRegistry, context: Br
     // RocketMQ: without cleanOffset a look-up behind the deletion creates the group again. Deleted stays deleted.
     const group = request.header.required('groupName');
     context.groups.delete(group);
+    context.orders.removeGroup(group);
     if (request.header.bool('cleanOffset', false)) context.offsets.removeGroup(group);
     request.respond(ResponseCode.SUCCESS);
   });

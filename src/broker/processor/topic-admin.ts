@@ -121,6 +121,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     for (const name of doomed) {
       context.topics.delete(name);
       context.timer.metrics.remove(name);
+      context.orders.removeTopic(name);
       if (context.offsets.removeTopic(name)) offsetsChanged = true;
     }
     // A group that comes back with its old progress would skip what is sent to the topic from now on.

@@ -4,16 +4,20 @@ import { honoured, later, moot, mustBeOff, type Setting } from './setting.ts';
 
 export const POP: readonly Setting[] = [
   // Pop.
-  later('popPollingSize', 'int', 1024, 'requests', 'Pops that wait for one queue.'),
-  later('popPollingMapSize', 'int', 100_000, 'queues', 'Queues that pops wait for.'),
-  later('popPollingMapExpireTimeSeconds', 'int', 600, 's', 'How long a queue nobody waits for is kept.'),
-  later('maxPopPollingSize', 'long', 100_000, 'requests', 'Pops that wait altogether.'),
-  later(
+  honoured('popPollingSize', 'int', 1024, 'requests', 'Pops that may wait for one queue.', { live: true, min: 0 }),
+  honoured('popPollingMapSize', 'int', 100_000, 'queues', 'Queues that pops may wait for.', { live: true, min: 0 }),
+  moot('popPollingMapExpireTimeSeconds', 'int', 600, 's', 'How long a queue nobody waits for is kept; here a second.'),
+  honoured('maxPopPollingSize', 'long', 100_000, 'requests', 'Pops that may wait altogether.', {
+    live: true,
+    min: 0,
+  }),
+  honoured(
     'popLongPollingForceNotifyInterval',
     'long',
     800,
     'messages',
-    'Messages that do not match after which a pop looks.',
+    'Messages that do not match after which a waiting pop looks.',
+    { live: true },
   ),
   later(
     'enableNotifyBeforePopCalculateLag',
@@ -22,7 +26,14 @@ export const POP: readonly Setting[] = [
     '',
     'Whether waiting pops look before a backlog is counted.',
   ),
-  later('enableNotifyAfterPopOrderLockRelease', 'bool', true, '', 'Whether they look when an ordered queue is freed.'),
+  honoured(
+    'enableNotifyAfterPopOrderLockRelease',
+    'bool',
+    true,
+    '',
+    'Whether they look when the time of what was popped in order is over.',
+    { live: true },
+  ),
   honoured('reviveQueueNum', 'int', 8, 'queues', 'Queues of the topic from which unacknowledged pops come back.', {
     min: 1,
   }),
@@ -62,14 +73,22 @@ export const POP: readonly Setting[] = [
   later('popReviveConcurrency', 'int', 32, 'pops', 'Pops that come back side by side.'),
   later('popReviveMaxAttemptTimes', 'int', 16, 'tries', 'Tries to bring one back.'),
   later('popReviveSkipIfGroupAbsent', 'bool', true, '', 'Whether those of a deleted group are dropped.'),
-  later(
+  honoured(
     'useMessageFilterForNotification',
     'bool',
     true,
     '',
-    'Whether a waiting client is woken by matching messages only.',
+    'Whether a proxy that waits is told of matching messages only.',
+    { live: true },
   ),
-  later('maxMessageFilterNumForNotification', 'int', 64, 'messages', 'Messages that are looked at for that.'),
+  honoured(
+    'maxMessageFilterNumForNotification',
+    'int',
+    64,
+    'messages',
+    'It is told without a look when so many messages wait in a queue.',
+    { live: true },
+  ),
   honoured('popInflightMessageThreshold', 'long', 10_000, 'messages', 'Messages under way after which pops wait.'),
   honoured('enablePopMessageThreshold', 'bool', false, '', 'Whether they do.'),
   honoured('popResponseReturnActualRetryTopic', 'bool', false, '', 'Whether a pop names the retry topic.'),

@@ -182,11 +182,31 @@ export const BROKER_SETTINGS: SettingTable = {
     later('isolateLogEnable', 'bool', false, '', 'Whether each broker of a process writes its own log files.'),
 
     // Load balancing by the broker.
-    later('serverLoadBalancerEnable', 'bool', true, '', 'Whether clients may ask for their queues.'),
-    later('loadBalancePollNameServerInterval', 'long', 30_000, 'ms', 'How often routes are fetched for that.'),
+    honoured(
+      'serverLoadBalancerEnable',
+      'bool',
+      true,
+      '',
+      'Whether clients that ask for their queues get a share of them.',
+      {
+        live: true,
+      },
+    ),
+    honoured('loadBalancePollNameServerInterval', 'long', 30_000, 'ms', 'How often routes are fetched for that.', {
+      min: 1000,
+    }),
     later('cleanOfflineBrokerInterval', 'int', 30_000, 'ms', 'How often routes of gone brokers are dropped.'),
-    later('defaultMessageRequestMode', ['PULL', 'POP'], 'PULL', '', 'How clients that ask fetch messages.'),
-    later('defaultPopShareQueueNum', 'int', -1, 'clients', 'How many clients share a queue with POP; -1 means all.'),
+    honoured('defaultMessageRequestMode', ['PULL', 'POP'], 'PULL', '', 'How clients that ask fetch messages.', {
+      live: true,
+    }),
+    honoured(
+      'defaultPopShareQueueNum',
+      'int',
+      -1,
+      'clients',
+      'How many clients behind it a client shares its queues with in POP; 0 or less: all.',
+      { live: true },
+    ),
 
     ...POP,
 

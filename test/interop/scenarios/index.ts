@@ -11,6 +11,7 @@ import { javaProducer } from './java-producer.ts';
 import { javaRest } from './java-rest.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
+import { pop } from './pop.ts';
 import { python } from './python.ts';
 import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
@@ -36,5 +37,6 @@ export const suites: readonly Suite[] = [
   transactions,
   delayRetry,
   timers,
+  pop,
   mixedCluster,
 ];

@@ -21,7 +21,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /**
  * A push consumer that prints each message, and its assigned queues whenever they change, until standard input ends.
  * With {@code --fail-first N} it refuses the first N deliveries of every message, which the broker then brings again; with
- * {@code --poison I} each delivery of the message of that index, and after {@code --max-reconsume N} of them it is a dead letter.
+ * {@code --poison I} each delivery of the message of that index, and after {@code --max-reconsume N} of them it is a dead letter. With
+ * {@code --pop} it asks the broker for its queues, and whether it is to pop them.
  */
 final class Consume {
     private Consume() {
@@ -40,6 +41,9 @@ final class Consume {
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
+        if (args.flag("pop")) {
+            consumer.setClientRebalance(false);
+        }
         String sql = args.text("sql", "");
         if (sql.isEmpty()) {
             consumer.subscribe(topic, args.text("expression", "*"));

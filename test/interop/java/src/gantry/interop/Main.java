@@ -31,6 +31,9 @@ public final class Main {
                 case "starts":
                     Starts.run(args);
                     break;
+                case "pop":
+                    Pop.run(args);
+                    break;
                 case "pull":
                     Pull.run(args);
                     break;

@@ -1,0 +1,172 @@
+// Pops with the Java client: by the calls of its API and by its push consumer, which asks the broker for its queues and how to fetch; a kill
+// in between, and one store directory that goes from the system under test to RocketMQ and back with messages in flight.
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Child, Row } from '../child.ts';
+import { splitAddress } from '../probe.ts';
+import { indexesOf, indexOf, propertiesOf, range, received, sent } from '../rows.ts';
+import type { Env, Suite } from '../runner.ts';
+import type { RunningBroker } from '../system.ts';
+import { until } from '../wait.ts';
+
+const TOPIC = 'PopTopic';
+const FIFO = 'PopFifo';
+const BY_HAND = 'GID_hand';
+const PUSH = 'GID_push';
+/** How long what is popped stays away. */
+const SHORT_MS = 4000;
+const LONG_MS = 12_000;
+const PATIENCE_MS = 60_000;
+
+/** The program that pops by hand. */
+class Hand {
+  readonly #child: Child;
+  #steps = 0;
+  #seen = 0;
+
+  constructor(env: Env, { brokerAddr, brokerName, namesrvAddr }: RunningBroker) {
+    this.#child = env.java.start('pop', { addr: brokerAddr, 'broker-name': brokerName, namesrv: namesrvAddr });
+  }
+
+  /** Pops until `wanted` have come or `waitMs` are over. */
+  async pop(topic: string, wanted: number, waitMs: number, invisibleMs: number, attempt = ''): Promise<Row[]> {
+    const words = ['pop', topic, BY_HAND, 32, invisibleMs, waitMs, wanted, attempt];
+    return received(await this.#step(words.join(' ').trim()));
+  }
+
+  /** What the broker said. */
+  async acknowledge(how: 'ack' | 'batch-ack', topic: string, rows: readonly Row[]): Promise<unknown> {
+    return (await this.#step(`${how} ${topic} ${BY_HAND} ${rows.map(indexOf).join(',')}`)).at(-1)?.['results'];
+  }
+
+  async change(topic: string, rows: readonly Row[], ms: number): Promise<unknown> {
+    const answer = await this.#step(`change ${topic} ${BY_HAND} ${rows.map(indexOf).join(',')} ${ms}`);
+    return answer.at(-1)?.['results'];
+  }
+
+  async close(): Promise<void> {
+    await this.#child.close();
+  }
+
+  /** The rows that answer a line. */
+  async #step(line: string): Promise<Row[]> {
+    this.#child.write(line);
+    const wanted = ++this.#steps;
+    const all = await this.#child.until(line, (rows) => {
+      return rows.filter((row) => row['step'] !== undefined).length >= wanted ? rows : undefined;
+    });
+    const rows = all.slice(this.#seen);
+    this.#seen = all.length;
+    const failed = rows.find((row) => row['failed'] !== undefined);
+    assert.equal(failed, undefined, `${line}: ${String(failed?.['failed'])}`);
+    return rows;
+  }
+}
+
+/** Sends to a topic of `queues` queues; it is made if there is none. */
+async function send(
+  env: Env,
+  broker: RunningBroker,
+  topic: string,
+  start: number,
+  count: number,
+  queues: number,
+): Promise<void> {
+  const options = { namesrv: broker.namesrvAddr, topic, prefix: `m${start}`, count, start, queues };
+  const rows = sent(await env.java.run('produce', options));
+  assert.equal(rows.length, count);
+}
+
+const all = (count: number, outcome = 'OK'): string[] => new Array<string>(count).fill(outcome);
+
+/** Waits until the broker has saved how far a group has come. */
+async function saved(broker: RunningBroker, group: string, total: number): Promise<void> {
+  const file = join(broker.storeDir, 'config/consumerOffset.json');
+  await until(`offsets of ${group} are saved`, () => {
+    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+    const table = new RegExp(`"offsetTable":[^]*?"${TOPIC}@${group}":\\{([^}]*)\\}`).exec(text)?.[1] ?? '';
+    const offsets = [...table.matchAll(/:(\d+)/g)].map((match) => Number(match[1]));
+    return offsets.reduce((sum, offset) => sum + offset, 0) === total ? true : undefined;
+  });
+}
+
+export const pop: Suite = {
+  name: 'pop',
+  needs: ['java'],
+  shared: 'none',
+  scenarios: [
+    {
+      name: 'by hand and by the push consumer, through a kill, to RocketMQ and back with messages in flight',
+      async run(env) {
+        const { addr: namesrv } = await env.startNamesrv(env.sutKind);
+        const options = {
+          storeDir: join(env.dir, 'store'),
+          namesrvAddr: namesrv,
+          smallFiles: true,
+          brokerName: 'pop-broker',
+        };
+        const one = await env.startBroker(env.sutKind, options);
+        const restarted = { ...options, port: splitAddress(one.brokerAddr)[1] };
+        await send(env, one, TOPIC, 0, 40, 4);
+        await send(env, one, FIFO, 0, 6, 1);
+        const mode = ['-b', one.brokerAddr, '-n', namesrv, '-t', TOPIC, '-g', PUSH, '-m', 'POP', '-q', '0'];
+        assert.match(await env.java.mqadmin(['setConsumeMode', ...mode]), /success/i);
+        const push = env.java.start('consume', { namesrv, topic: TOPIC, group: PUSH, pop: true });
+        const hand = new Hand(env, one);
+        const first = await hand.pop(TOPIC, 20, PATIENCE_MS, SHORT_MS);
+        assert.equal(first.length, 20);
+        assert.deepEqual(await hand.acknowledge('ack', TOPIC, first.slice(0, 4)), all(4));
+        assert.deepEqual(await hand.acknowledge('batch-ack', TOPIC, first.slice(4, 12)), all(1));
+        await push.until('all are consumed', (rows) => received(rows).length >= 40);
+        await saved(one, BY_HAND, 20);
+        await saved(one, PUSH, 40);
+        await one.kill();
+
+        // The 8 that were not acknowledged come back.
+        const two = await env.startBroker(env.sutKind, restarted);
+        const second = await hand.pop(TOPIC, 28, PATIENCE_MS, LONG_MS);
+        const back = second.filter((row) => row['reconsumeTimes'] === 1);
+        const fresh = second.filter((row) => row['reconsumeTimes'] === 0);
+        assert.deepEqual(indexesOf(back), indexesOf(first.slice(12)));
+        assert.deepEqual(indexesOf([...first, ...fresh]), range(0, 40));
+        for (const row of back) assert.ok(propertiesOf(row)['1ST_POP_TIME'] !== undefined);
+        assert.deepEqual(await hand.acknowledge('ack', TOPIC, back.slice(0, 5)), all(5));
+        assert.deepEqual(await hand.change(TOPIC, back.slice(5), 1000), all(3));
+        // In order: the second of three is still under way.
+        const inOrder = await hand.pop(FIFO, 3, PATIENCE_MS, 120_000, 'first');
+        assert.deepEqual(indexesOf(inOrder), [0, 1, 2]);
+        assert.deepEqual(await hand.acknowledge('ack', FIFO, [inOrder[0]!, inOrder[2]!]), all(2));
+        await two.stop();
+
+        const three = await env.startBroker(env.sutKind === 'java' ? 'gantry' : 'java', restarted);
+        assert.deepEqual(await hand.pop(FIFO, 1, 0, 1000, 'other'), [], 'it is closed');
+        const again = await hand.pop(FIFO, 3, 0, 120_000, 'first');
+        assert.deepEqual(indexesOf(again), [1, 2, 3]);
+        assert.deepEqual(await hand.acknowledge('ack', FIFO, again.slice(0, 2)), all(2));
+        const sooner = await hand.pop(TOPIC, 3, PATIENCE_MS, LONG_MS);
+        assert.deepEqual(indexesOf(sooner), indexesOf(back.slice(5)));
+        assert.deepEqual(await hand.acknowledge('ack', TOPIC, sooner), all(3));
+        const later = await hand.pop(TOPIC, 20, PATIENCE_MS, SHORT_MS);
+        assert.deepEqual(indexesOf(later), indexesOf(fresh));
+        assert.deepEqual(await hand.acknowledge('ack', TOPIC, later.slice(0, 10)), all(10));
+        await three.stop();
+
+        const four = await env.startBroker(env.sutKind, restarted);
+        assert.deepEqual(await hand.pop(FIFO, 1, 0, 1000, 'other'), [], 'it is still closed');
+        const rest = await hand.pop(FIFO, 3, 0, 120_000, 'first');
+        assert.deepEqual(indexesOf(rest), [3, 4, 5]);
+        const last = await hand.pop(TOPIC, 10, PATIENCE_MS, LONG_MS);
+        assert.deepEqual(indexesOf(last), indexesOf(later.slice(10)));
+        assert.deepEqual(await hand.acknowledge('batch-ack', TOPIC, last), all(1));
+        await send(env, four, TOPIC, 40, 5, 4);
+        assert.deepEqual(indexesOf(await hand.pop(TOPIC, 5, PATIENCE_MS, LONG_MS)), range(40, 45));
+        await push.until('those that came last', (rows) => new Set(received(rows).map(indexOf)).size === 45);
+        assert.equal(received(await push.close()).length, 45, 'some were consumed twice');
+        await hand.close();
+        await four.stop();
+      },
+    },
+  ],
+};
