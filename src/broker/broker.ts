@@ -21,6 +21,7 @@ import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
+import { writeQueues } from './lite/write-queues.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { AckMessageProcessor } from './processor/ack-message.ts';
@@ -126,6 +127,7 @@ export class Broker {
       context.coldData,
       context.broadcasts,
       context.slowConsumers,
+      context.lite,
       hold,
     ];
   }
@@ -227,6 +229,8 @@ export class Broker {
         { clock, logger, invoke: (...request) => client.invoke(...request) },
       );
 
+      context.lite.sharding.writeQueues = writeQueues(() => registration?.knownAt() ?? [], client);
+
       const hold = new PullRequestHold(clock, store);
       const uniqueIds = new UniqueIds(
         { ip: context.storeHost.subarray(0, -4), pid: deps.processId ?? process.pid, salt: random.int(0x7fffffff) },
@@ -287,6 +291,7 @@ export class Broker {
     const { context } = this;
     await this.registration.stop();
     this.#hold.stop();
+    context.lite.hold.stop();
     context.coldData.stop();
     await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();

@@ -4,10 +4,10 @@ import { honoured, later, mustBeOff, type Setting } from './setting.ts';
 
 export const POP: readonly Setting[] = [
   // Pop.
-  later('popPollingSize', 'int', 1024, 'requests', 'Pops that wait for one queue.'),
+  honoured('popPollingSize', 'int', 1024, 'requests', 'Pops that wait for one queue.'),
   later('popPollingMapSize', 'int', 100_000, 'queues', 'Queues that pops wait for.'),
   later('popPollingMapExpireTimeSeconds', 'int', 600, 's', 'How long a queue nobody waits for is kept.'),
-  later('maxPopPollingSize', 'long', 100_000, 'requests', 'Pops that wait altogether.'),
+  honoured('maxPopPollingSize', 'long', 100_000, 'requests', 'Pops that wait altogether.'),
   later(
     'popLongPollingForceNotifyInterval',
     'long',
