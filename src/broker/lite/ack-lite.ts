@@ -2,20 +2,12 @@
 // CHANGE_MESSAGE_INVISIBLETIME (200053) with a `liteTopic`. RocketMQ: AckMessageProcessor#ackLite,
 // ChangeInvisibleTimeProcessor#processChangeInvisibleTimeForLite.
 
+import { isOrderHandle, parseReceiptHandle } from '../../message/index.ts';
 import { type HeaderView, type Request, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
 import { bindTopicOf } from './lite-metadata.ts';
 import { Acked } from './lite-order.ts';
-import { ORDER_REVIVE_QUEUE } from './pop-lite.ts';
-
-/** What a handle says. */
-interface Handle {
-  readonly popTime: number;
-  /** Ms. */
-  readonly invisibleTime: number;
-  readonly reviveQueueId: number;
-}
 
 /** Whether a request is about a lite topic. */
 export function isAboutLite(header: HeaderView): boolean {
@@ -43,8 +35,12 @@ export function ackLite(context: BrokerContext, request: Request): void {
     request.respond(ResponseCode.NO_MESSAGE, 'ack offset illegal.');
     return;
   }
-  const handle = readHandle(header.required('extraInfo'));
-  if (handle === undefined || queueId !== 0 || handle.reviveQueueId !== ORDER_REVIVE_QUEUE) {
+  const handle = parseReceiptHandle(header.required('extraInfo'));
+  if (typeof handle === 'string') {
+    request.respond(ResponseCode.SYSTEM_ERROR, handle);
+    return;
+  }
+  if (queueId !== 0 || !isOrderHandle(handle)) {
     request.respond(ResponseCode.INVALID_PARAMETER, 'ack queue illegal.');
     return;
   }
@@ -60,7 +56,7 @@ export function ackLite(context: BrokerContext, request: Request): void {
   }
   if (next >= 0) {
     if (!offsets.hasReset(group, queue, 0)) offsets.commit(request.channel.remoteAddress, group, queue, 0, next);
-    if (!lite.order.isBlocked(undefined, queue, group, handle.invisibleTime)) lite.events.dispatch(group, queue);
+    if (!lite.order.isBlocked(undefined, queue, group, handle.invisibleTimeMs)) lite.events.dispatch(group, queue);
   }
   request.respond(ResponseCode.SUCCESS);
 }
@@ -73,13 +69,13 @@ export function changeLiteInvisible(context: BrokerContext, request: Request): v
   const queue = lightQueueOf(header.required('topic'), header.get('liteTopic')!);
   const offset = header.long('offset');
   const invisibleTime = header.long('invisibleTime');
-  const handle = readHandle(header.required('extraInfo'));
+  const handle = parseReceiptHandle(header.required('extraInfo'));
   if (offset > lite.endOf(queue)) {
     request.respond(ResponseCode.NO_MESSAGE, null, { invisibleTime: 0, popTime: 0, reviveQid: 0 });
     return;
   }
-  if (handle === undefined) {
-    request.respond(ResponseCode.INVALID_PARAMETER, 'the receipt handle is none of this broker');
+  if (typeof handle === 'string') {
+    request.respond(ResponseCode.SYSTEM_ERROR, handle);
     return;
   }
   if (offset < offsets.query(group, queue, 0)) {
@@ -95,15 +91,4 @@ export function changeLiteInvisible(context: BrokerContext, request: Request): v
     popTime,
     reviveQid: reviveQueueId,
   });
-}
-
-/** `startOffset popTime invisibleTime reviveQid retry brokerName queueId queueOffset`; undefined if it is no such text. */
-function readHandle(text: string): Handle | undefined {
-  const fields = text.split(' ');
-  if (fields.length < 8) return undefined;
-  const [, popTime, invisibleTime, reviveQueueId] = fields
-    .slice(0, 4)
-    .map((field) => (/^\d{1,15}$/.test(field) ? Number(field) : Number.NaN));
-  if (![popTime, invisibleTime, reviveQueueId].every((value) => Number.isSafeInteger(value))) return undefined;
-  return { popTime: popTime!, invisibleTime: invisibleTime!, reviveQueueId: reviveQueueId! };
 }

@@ -119,6 +119,11 @@ export class LiteEvents implements SubscriptionListener {
     else if (endOf(queue) > 0) this.dispatch(group, queue);
   }
 
+  /** What it was given is for the others. RocketMQ: a client that lost a lite topic may still fetch from it. */
+  unsubscribed(clientId: string, group: string, queue: string): void {
+    if (this.#clients.get(clientId)?.queues.delete(queue) === true) this.dispatch(group, queue);
+  }
+
   gone(clientId: string): void {
     this.#full.get(clientId)?.cancel();
     this.#full.delete(clientId);

@@ -44,6 +44,7 @@ const FROM_MIN: OffsetOption = { type: 'POLICY', value: POLICY_MIN };
 /** Told of changes. RocketMQ: LiteCtlListener. */
 export interface SubscriptionListener {
   subscribed(clientId: string, group: string, queue: string): void;
+  unsubscribed(clientId: string, group: string, queue: string): void;
   /** All subscriptions of a client have ended. */
   gone(clientId: string): void;
 }
@@ -247,8 +248,11 @@ export class LiteSubscriptions {
 
   #unlink(clientId: string, queue: string): boolean {
     const clients = this.#queues.get(queue);
-    if (clients === undefined || !clients.delete(clientId)) return false;
+    const client = clients?.get(clientId);
+    if (clients === undefined || client === undefined) return false;
+    clients.delete(clientId);
     this.#count--;
+    this.listener?.unsubscribed(clientId, client.group, queue);
     if (clients.size > 0) return true;
     this.#queues.delete(queue);
     const at = queue.indexOf('@');

@@ -9,6 +9,7 @@ import { RequestCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
+import { AckMessageProcessor } from '../processor/ack-message.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
@@ -60,6 +61,7 @@ export class LiteWorld {
       new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0),
     );
     send.register(broker);
+    new AckMessageProcessor(context).register(broker);
     context.lite.start();
     const world = new LiteWorld(broker, send);
     if (!context.topics.has('P')) world.makeTopic('P', { '+message.type': 'LITE' });

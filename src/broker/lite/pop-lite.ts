@@ -6,7 +6,7 @@
 // The offset of a group moves by acknowledgements alone, so what is handed out and not acknowledged is never lost.
 
 import { errorText } from '../../common/index.ts';
-import { decodeMessages, PropertyName } from '../../message/index.ts';
+import { POP_ORDER_REVIVE_QUEUE } from '../../message/index.ts';
 import {
   type Channel,
   type ExtFields,
@@ -23,8 +23,6 @@ import { isReadable } from '../topic/topic-config.ts';
 import { type HeldPop, Polling } from './lite-hold.ts';
 import { bindTopicOf, isLiteTopic } from './lite-metadata.ts';
 
-/** RocketMQ: KeyBuilder.POP_ORDER_REVIVE_QUEUE: handles of pops in order bear it. */
-export const ORDER_REVIVE_QUEUE = 999;
 const MOST_MESSAGES = 32;
 /** Ms that a request may be behind its time. */
 const TOO_LATE_MS = 500;
@@ -95,7 +93,7 @@ export class PopLiteProcessor {
       pop.forget();
       return;
     }
-    const fields = { invisibleTime: wants.invisibleTime, popTime, reviveQid: ORDER_REVIVE_QUEUE };
+    const fields = { invisibleTime: wants.invisibleTime, popTime, reviveQid: POP_ORDER_REVIVE_QUEUE };
     if (taken.length > 0) {
       const orderCountInfo = taken.flatMap(({ counts }) => counts).join(';');
       const body = Buffer.concat(taken.map(({ bytes }) => bytes));
@@ -214,18 +212,16 @@ export class PopLiteProcessor {
     const { lite, offsets, stats, store, traffic } = this.#context;
     if (lite.order.isBlocked(attemptId, queue, group, invisibleTime)) return undefined;
     const offset = await this.#offsetOf(queue, group);
-    let from = offset;
-    let result = await selectLater(store, queue, 0, from, most, room);
+    let result = await selectLater(store, queue, 0, offset, most, room);
     if (isElsewhere(result.status)) {
-      from = result.nextBeginOffset;
-      this.#move(queue, group, offset, from);
-      result = await selectLater(store, queue, 0, from, most, room);
+      this.#move(queue, group, offset, result.nextBeginOffset);
+      result = await selectLater(store, queue, 0, result.nextBeginOffset, most, room);
     }
     if (result.status !== GetMessageStatus.FOUND) return undefined;
     const bytes = new Uint8Array(result.totalBytes);
     await copyLater(store, result, bytes);
     const body = bytes.subarray(0, result.totalBytes);
-    const got = offsetsIn(body, queue, from, result);
+    const got = [...result.ordinals.subarray(0, result.count)];
     if (got.length === 0) {
       // Damaged, all of them: what lies behind is looked at next time.
       this.#move(queue, group, offset, result.nextBeginOffset);
@@ -250,9 +246,12 @@ export class PopLiteProcessor {
 
   /** Where a group goes on in a queue; one that is new there begins as a pop of the newest messages does. RocketMQ: getPopOffset. */
   async #offsetOf(queue: string, group: string): Promise<number> {
-    const { lite, offsets, store } = this.#context;
+    const { config, lite, offsets, store } = this.#context;
     if (offsets.query(group, queue, 0) < 0) {
-      const young = store.minOffsetInQueue(queue, 0) <= 0 && (await isYoungQueue(store, queue, 0));
+      const young =
+        store.minOffsetInQueue(queue, 0) <= 0 &&
+        config.initPopOffsetByCheckMsgInMem &&
+        (await isYoungQueue(store, queue, 0));
       const first = young ? 0 : Math.max(0, lite.endOf(queue) - 1);
       // Somebody may have said meanwhile where it is to begin.
       if (offsets.query(group, queue, 0) < 0) offsets.commit('getPopOffset', group, queue, 0, first);
@@ -275,20 +274,6 @@ export class PopLiteProcessor {
     const time = isFull ? await store.messageStoreTimestamp(queue, 0, result.nextBeginOffset) : -1;
     lite.lags.note(group, topic, queue, time > 0 ? time : undefined);
   }
-}
-
-/** The queue offsets of records that were selected from `from` on: they follow each other, but for holes, and then the records know. */
-function offsetsIn(bytes: Uint8Array, queue: string, from: number, { count, nextBeginOffset }: GetResult): number[] {
-  if (from + count === nextBeginOffset) return Array.from({ length: count }, (_, i) => from + i);
-  const own = decodeMessages(bytes).map(({ properties }) => offsetIn(properties, queue));
-  return own.filter((offset) => offset !== undefined);
-}
-
-/** The offset that a message has in a light queue, by its own words. */
-function offsetIn(properties: ReadonlyMap<string, string>, queue: string): number | undefined {
-  const at = properties.get(PropertyName.INNER_MULTI_DISPATCH)?.split(',').indexOf(queue) ?? -1;
-  const text = at < 0 ? undefined : properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET)?.split(',')[at];
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 /** The group's offset is no place in the queue; the result says which is. */

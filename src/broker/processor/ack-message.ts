@@ -16,6 +16,7 @@ import {
 } from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode, refuseBody } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { ackLite, isAboutLite } from '../lite/ack-lite.ts';
 import { ackOrderly } from '../pop/orderly-acks.ts';
 import { TurnOfAcks } from '../pop/turn-of-acks.ts';
 import { illegalQueue } from './pop-checks.ts';
@@ -61,6 +62,10 @@ export class AckMessageProcessor {
       const { maxOffset, minOffset, queueId, topic } = known;
       if (offset < minOffset || offset > maxOffset) refuseOffset(request, topic, queueId, offset, minOffset, maxOffset);
       else this.#turn.add(known, request, offset);
+      return;
+    }
+    if (isAboutLite(header)) {
+      ackLite(this.#context, request);
       return;
     }
     const { pop, store, topics } = this.#context;
