@@ -16,17 +16,13 @@ export function isAboutLite(header: HeaderView): boolean {
 
 /** Answers the acknowledgement of a message of a lite topic. */
 export function ackLite(context: BrokerContext, request: Request): void {
-  const { groups, lite, offsets, topics } = context;
+  const { groups, lite, offsets } = context;
   const { header } = request;
   const group = header.required('consumerGroup');
   const topic = header.required('topic');
   const queue = lightQueueOf(topic, header.get('liteTopic')!);
   const queueId = header.int('queueId');
   const offset = header.long('offset');
-  if (topics.select(topic) === undefined) {
-    request.respond(ResponseCode.TOPIC_NOT_EXIST, `topic[${topic}] not exist, apply first please!`);
-    return;
-  }
   if (bindTopicOf(groups.find(group)) !== topic) {
     request.respond(ResponseCode.INVALID_PARAMETER, 'group type or bind topic not match.');
     return;

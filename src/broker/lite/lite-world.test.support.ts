@@ -10,6 +10,7 @@ import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
 import { AckMessageProcessor } from '../processor/ack-message.ts';
+import { ChangeInvisibleTimeProcessor } from '../processor/change-invisible-time.ts';
 import { registerProcessors } from '../processor/register.ts';
 import { SendMessageProcessor } from '../processor/send-message.ts';
 import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
@@ -62,6 +63,7 @@ export class LiteWorld {
     );
     send.register(broker);
     new AckMessageProcessor(context).register(broker);
+    new ChangeInvisibleTimeProcessor(context).register(broker);
     context.lite.start();
     const world = new LiteWorld(broker, send);
     if (!context.topics.has('P')) world.makeTopic('P', { '+message.type': 'LITE' });

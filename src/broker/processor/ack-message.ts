@@ -64,10 +64,6 @@ export class AckMessageProcessor {
       else this.#turn.add(known, request, offset);
       return;
     }
-    if (isAboutLite(header)) {
-      ackLite(this.#context, request);
-      return;
-    }
     const { pop, store, topics } = this.#context;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
@@ -82,6 +78,10 @@ export class AckMessageProcessor {
     if (queueId < 0 || queueId >= topicConfig.readQueueNums) {
       const remark = illegalQueue(queueId, topicConfig, request.channel.remoteAddress);
       request.respond(ResponseCode.MESSAGE_ILLEGAL, remark);
+      return;
+    }
+    if (isAboutLite(header)) {
+      ackLite(this.#context, request);
       return;
     }
     const min = store.minOffsetInQueue(topic, queueId);
