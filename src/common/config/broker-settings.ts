@@ -222,7 +222,13 @@ export const BROKER_SETTINGS: SettingTable = {
     // Lite topics.
     honoured('enableLiteEventMode', 'bool', true, '', 'Whether consumers of lite topics are woken by events.'),
     honoured('liteEventCheckInterval', 'long', 10_000, 'ms', 'Time between two looks for lost events.'),
-    honoured('liteEventFullDispatchDelayTime', 'long', 10_000, 'ms', 'Pause after all events of a client were made anew.'),
+    honoured(
+      'liteEventFullDispatchDelayTime',
+      'long',
+      10_000,
+      'ms',
+      'Pause after all events of a client were made anew.',
+    ),
     honoured('liteEventFullDispatchDelayTimeForWildcardGroup', 'long', 10_000, 'ms', 'The same with a wildcard.'),
     honoured('liteTtlCheckInterval', 'long', 120_000, 'ms', 'Time between two looks for expired lite topics.'),
     honoured('minLiteTTl', 'long', 900_000, 'ms', 'Shortest life of a lite topic.'),

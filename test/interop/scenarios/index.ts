@@ -9,6 +9,7 @@ import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
 import { javaProducer } from './java-producer.ts';
 import { javaRest } from './java-rest.ts';
+import { liteTopics } from './lite-topics.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
 import { python } from './python.ts';
@@ -32,6 +33,7 @@ export const suites: readonly Suite[] = [
   python,
   roundTrip,
   queueKinds,
+  liteTopics,
   retention,
   transactions,
   delayRetry,
