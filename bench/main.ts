@@ -16,6 +16,7 @@ import { measureFilter } from './filter-load.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
 import { startTimed } from './requests.ts';
+import { measureLight } from './light-queues.ts';
 import { measureQueues, measureRestart } from './restart.ts';
 import { type Effort, type Figures, REFUSED, type Workload, workloads } from './workloads.ts';
 
@@ -28,7 +29,7 @@ const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --java-options S   options of the broker's JVM, with blanks (default: none, so the JVM's own heap size)
   --loadgen PATH     another load generator with the same flags, to check this one
   --json             JSON instead of the table
-workloads: start restart queues filter ${workloads.map((workload) => workload.name).join(' ')}`;
+workloads: start restart queues light-queues filter ${workloads.map((workload) => workload.name).join(' ')}`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -101,6 +102,9 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
   const restart = { rounds: effort.rounds, bytes: values.quick ? 2e8 : 1.7e9, topics: values.quick ? 100 : 2500 };
   if (wanted('restart')) results.push(await measureRestart(all, base, restart, say));
   if (wanted('queues')) results.push(measureQueues(base, restart, say));
+  if (wanted('light-queues')) {
+    results.push(measureLight(base, effort.rounds, values.quick ? 10_000 : 100_000, say));
+  }
   if (wanted('filter')) results.push(measureFilters());
   for (const syncFlush of [false, true]) {
     const chosen = workloads.filter((workload) => workload.syncFlush === syncFlush && wanted(workload.name));

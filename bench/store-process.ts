@@ -3,11 +3,11 @@
 import { readdirSync } from 'node:fs';
 import { MessageStore } from '../src/store/index.ts';
 import { Puts } from './store-puts.ts';
-import type { FillOrder, OpenFigures, OpenOrder } from './store-shapes.ts';
+import type { FillOrder, LightFigures, LightOrder, OpenFigures, OpenOrder } from './store-shapes.ts';
 
-const order = JSON.parse(process.argv[2]!) as FillOrder | OpenOrder;
+const order = JSON.parse(process.argv[2]!) as FillOrder | OpenOrder | LightOrder;
 if (order.do === 'fill') await fill(order);
-else process.stdout.write(`${JSON.stringify(await open(order))}\n`);
+else process.stdout.write(`${JSON.stringify(await (order.do === 'open' ? open(order) : light(order)))}\n`);
 if (order.end === 'kill') process.kill(process.pid, 'SIGKILL');
 
 async function fill(order: FillOrder): Promise<void> {
@@ -58,6 +58,22 @@ async function open(order: OpenOrder): Promise<OpenFigures> {
     figures.stopMs = performance.now() - before;
   }
   return figures;
+}
+
+async function light({ dir, light, puts }: LightOrder): Promise<LightFigures> {
+  const store = await MessageStore.open({ storePathRootDir: dir, enableLmq: true, enableMultiDispatch: true });
+  const messages = new Puts(store, 1, 8, 128, true, light);
+  // Every queue is there, and the code is warm.
+  await messages.until(() => messages.count >= puts / 2);
+  const cpu = process.cpuUsage();
+  await messages.until(() => messages.count >= puts);
+  const put = process.cpuUsage(cpu);
+  const rssMb = process.memoryUsage().rss / 1e6;
+  const open = descriptors();
+  await store.close();
+  const all = process.cpuUsage(cpu);
+  const each = ({ user, system }: NodeJS.CpuUsage): number => ((user + system) * 1000) / (puts / 2);
+  return { putNs: each(put), putAndStopNs: each(all), rssMb, descriptors: open };
 }
 
 function descriptors(): number {

@@ -18,8 +18,10 @@ export class Puts {
   readonly #request = new PutRequest();
   readonly #result = new PutResult();
   readonly #keys: Buffer | undefined;
+  readonly #light: Buffer[] = [];
 
-  constructor(store: MessageStore, topics: number, queues: number, bodyBytes: number, keys: boolean) {
+  /** `light`: light queues, one of which each message goes to, too. */
+  constructor(store: MessageStore, topics: number, queues: number, bodyBytes: number, keys: boolean, light = 0) {
     this.#store = store;
     this.#queues = queues;
     for (let i = 0; i < topics; i++) {
@@ -36,6 +38,7 @@ export class Puts {
       : 'TAGS\u0001TagA\u0002';
     const properties = Buffer.from(text);
     if (keys) this.#keys = properties;
+    for (let i = 0; i < light; i++) this.#light.push(Buffer.from(`INNER_MULTI_DISPATCH\u0001%LMQ%$Bench$${i}\u0002`));
     request.properties = properties;
     request.propertiesEnd = properties.length;
   }
@@ -68,6 +71,11 @@ export class Puts {
       let rest = n;
       for (let i = 0; i < 12; i++, rest = Math.floor(rest / 10)) keys[6 + 11 - i] = 0x30 + (rest % 10);
       keys.copy(keys, 48, 6, 18);
+    }
+    if (this.#light.length > 0) {
+      const name = this.#light[n % this.#light.length]!;
+      request.properties = Buffer.concat([this.#keys!, name]);
+      request.propertiesEnd = request.properties.length;
     }
     this.#store.put(request, this.#result);
     if (this.#result.status !== PutMessageStatus.PUT_OK) throw new Error(this.#result.reason);

@@ -3,6 +3,7 @@
 //
 //   node dist/bench/store-process.js '{"do":"fill","dir":...}'      ends by SIGKILL with "end":"kill"
 //   node dist/bench/store-process.js '{"do":"open","dir":...}'      prints OpenFigures as JSON
+//   node dist/bench/store-process.js '{"do":"light","dir":...}'     prints LightFigures as JSON
 
 /** What to put into a new store, and how its process ends. */
 export interface FillOrder {
@@ -28,6 +29,25 @@ export interface OpenOrder {
   puts?: number;
   topics?: number;
   queues?: number;
+}
+
+/** Puts messages that each go to a light queue, in a new store, and ends. */
+export interface LightOrder {
+  do: 'light';
+  dir: string;
+  /** Light queues, which the messages go to in turn; 0: to none. */
+  light: number;
+  puts: number;
+  end: 'stop';
+}
+
+/** What light queues cost. */
+export interface LightFigures {
+  /** ns of CPU for each message, dispatch included, and all that is written at the end. */
+  putNs: number;
+  putAndStopNs: number;
+  rssMb: number;
+  descriptors: number;
 }
 
 /** What an open took. Times in ms since the process began. */

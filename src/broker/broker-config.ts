@@ -1,7 +1,9 @@
 // The settings of BrokerConfig (and the few of MessageStoreConfig) that the broker's own code reads, with RocketMQ's names, defaults
 // and units. The table of every key that a broker.conf may hold is in src/common/config; what it parses is handed in here.
 
-export interface BrokerConfig {
+import { defaultLiteSettings, type LiteSettings } from './lite/lite-settings.ts';
+
+export interface BrokerConfig extends LiteSettings {
   brokerName: string;
   brokerClusterName: string;
   /** 0 is the master. */
@@ -305,5 +307,6 @@ export function defaultBrokerConfig(): BrokerConfig {
     useMessageFilterForNotification: true,
     maxMessageFilterNumForNotification: 64,
     useSeparateRetryQueue: false,
+    ...defaultLiteSettings(),
   };
 }

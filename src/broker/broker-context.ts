@@ -14,6 +14,7 @@ import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
+import { LiteService } from './lite/lite-service.ts';
 import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { SlowConsumers } from './offset/slow-consumers.ts';
@@ -53,6 +54,7 @@ export interface BrokerContext {
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
   readonly coldData: ColdDataControl;
+  readonly lite: LiteService;
   readonly stats: BrokerStats;
   readonly traffic: TrafficStats;
   readonly settings: RuntimeConfig;
@@ -141,6 +143,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
+    lite: new LiteService({ config, clock, logger, random, store, topics, groups, offsets }),
     stats,
     traffic: new TrafficStats(clock, {
       clusterName: config.brokerClusterName,

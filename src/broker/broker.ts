@@ -23,6 +23,7 @@ import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
 import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
+import { writeQueues } from './lite/write-queues.ts';
 import { Arrivals } from './longpolling/arrivals.ts';
 import { PopWaits } from './longpolling/pop-waits.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
@@ -139,6 +140,7 @@ export class Broker {
       context.coldData,
       context.broadcasts,
       context.slowConsumers,
+      context.lite,
       hold,
       waits,
     ];
@@ -249,6 +251,8 @@ export class Broker {
         { clock, logger, invoke: (...request) => client.invoke(...request) },
       );
 
+      context.lite.sharding.writeQueues = writeQueues(() => registration?.knownAt() ?? [], client);
+
       const routes = new TopicRoutes(
         {
           clock,
@@ -323,6 +327,7 @@ export class Broker {
     await this.registration.stop();
     this.#hold.stop();
     this.#waits.stop();
+    context.lite.hold.stop();
     context.coldData.stop();
     await this.#server.close(STOP_GRACE_MS);
     await this.#stopServices();

@@ -1,6 +1,7 @@
 export { type ConsumeQueue, isLightQueue } from './consume-queue/index.ts';
 export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener, FilterBits } from './dispatch/dispatcher.ts';
+export { mayNameLightQueues } from './dispatch/multi-dispatch.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export type { StoreDependencies } from './load-store.ts';
 export { type LogWatcher, MessageStore, type Watermarks } from './message-store.ts';

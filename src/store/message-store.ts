@@ -165,6 +165,7 @@ export class MessageStore {
       dispatcher: this.#dispatcher,
       pool: this.#pool,
     });
+    this.#appender.refuseLight(this.#guard.deleting);
     this.#derived = new DerivedFlush({
       fs: this.#fs,
       clock: this.#clock,
@@ -389,6 +390,11 @@ export class MessageStore {
     this.#arrival = listener;
   }
 
+  /** Tells of arrivals in light queues, by name, whether they are watched or not; one listener a store. */
+  onLightArrival(listener: (queue: string) => void): void {
+    this.#dispatcher.onLightArrival = listener;
+  }
+
   /** Tells of what is taken out of the log again. */
   watchLog(watcher: LogWatcher): void {
     this.#watchers.push(watcher);
@@ -508,10 +514,11 @@ export class MessageStore {
   /**
    * Removes the ConsumeQueues of topics, for good: their messages stay in the log until retention, but no start brings them back, and a
    * topic of the same name begins at ordinal 0. Puts to these topics are refused meanwhile. RocketMQ: deleteTopics, which keeps no
-   * record of it. @throws GantryError IO, DISK_FULL: the topics are as before, but after a failed sync the next start may find them deleted.
+   * record of it. `isDoomed` is asked for each in the turn that fixes its end. @throws GantryError IO, DISK_FULL: the topics are as before,
+   * but after a failed sync the next start may find them deleted.
    */
-  deleteTopics(topics: readonly string[]): Promise<void> {
-    return this.#deletion.delete(topics);
+  deleteTopics(topics: readonly string[], isDoomed?: (topic: string) => boolean): Promise<void> {
+    return this.#deletion.delete(topics, isDoomed);
   }
 
   /**

@@ -128,7 +128,7 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   /** Whether anything is known of a key of the file. */
   has(key: string): boolean {
-    const at = key.indexOf('@');
+    const at = groupAt(key);
     return this.find(key.slice(at + 1), key.slice(0, at)) !== undefined;
   }
 
@@ -278,7 +278,7 @@ export class ConsumerOffsetManager extends ConfigManager {
     for (const key of keysOf(table)) loaded.push([key, readIntegerMap(table, key)]);
     const version = readDataVersion(json);
     for (const [key, offsets] of loaded) {
-      const at = key.indexOf('@');
+      const at = groupAt(key);
       const entry = this.of(key.slice(at + 1), key.slice(0, at));
       for (const [queueId, offset] of offsets) entry.committed.set(queueId, offset);
     }
@@ -336,6 +336,12 @@ export function broadcastGroup(group: string): string {
 /** Whether a name is such a one. */
 export function isBroadcast(group: string): boolean {
   return group.endsWith(BROADCAST);
+}
+
+/** Where the "@" is that ends the topic in a key: the names of light queues, which clients choose, may hold others. */
+function groupAt(key: string): number {
+  if (!isLightQueue(key)) return key.indexOf('@');
+  return key.lastIndexOf('@', isBroadcast(key) ? key.length - BROADCAST.length - 1 : key.length);
 }
 
 /** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */

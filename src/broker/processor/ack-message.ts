@@ -16,6 +16,7 @@ import {
 } from '../../message/index.ts';
 import { type Request, RequestCode, type Responder, ResponseCode, refuseBody } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { ackLite, isAboutLite } from '../lite/ack-lite.ts';
 import { ackOrderly } from '../pop/orderly-acks.ts';
 import { TurnOfAcks } from '../pop/turn-of-acks.ts';
 import { illegalQueue } from './pop-checks.ts';
@@ -77,6 +78,10 @@ export class AckMessageProcessor {
     if (queueId < 0 || queueId >= topicConfig.readQueueNums) {
       const remark = illegalQueue(queueId, topicConfig, request.channel.remoteAddress);
       request.respond(ResponseCode.MESSAGE_ILLEGAL, remark);
+      return;
+    }
+    if (isAboutLite(header)) {
+      ackLite(this.#context, request);
       return;
     }
     const min = store.minOffsetInQueue(topic, queueId);

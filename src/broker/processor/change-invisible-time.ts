@@ -12,6 +12,7 @@ import {
   ResponseCode,
 } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { changeLiteInvisible, isAboutLite } from '../lite/ack-lite.ts';
 import { noReviveQueue } from './ack-message.ts';
 import { illegalQueue } from './pop-checks.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
@@ -71,6 +72,10 @@ export class ChangeInvisibleTimeProcessor {
     if (queueId < 0 || queueId >= topicConfig.readQueueNums) {
       const remark = illegalQueue(queueId, topicConfig, request.channel.remoteAddress);
       request.respond(ResponseCode.MESSAGE_ILLEGAL, remark, NO_FIELDS);
+      return;
+    }
+    if (isAboutLite(header)) {
+      changeLiteInvisible(this.#context, request);
       return;
     }
     if (offset < store.minOffsetInQueue(topic, queueId) || offset >= store.maxOffsetInQueue(topic, queueId)) {

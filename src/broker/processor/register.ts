@@ -2,6 +2,7 @@
 
 import { RequestCode, withBodyLimit } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { registerLite } from '../lite/register-lite.ts';
 import { registerResumeCheck } from '../transaction/resume-check.ts';
 import { registerBrokerAdmin } from './broker-admin.ts';
 import { registerClientAdmin } from './client-admin.ts';
@@ -26,6 +27,7 @@ const LIST_BODY_LIMIT = 4 * BODY_LIMIT;
 const LISTS: readonly number[] = [
   RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
   RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+  RequestCode.LITE_SUBSCRIPTION_CTL,
 ];
 
 export function registerProcessors(server: HandlerRegistry, context: BrokerContext): void {
@@ -50,4 +52,5 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerBrokerAdmin(registry, context);
   registerColdDataAdmin(registry, context);
   registerResumeCheck(registry, context);
+  registerLite(registry, context);
 }

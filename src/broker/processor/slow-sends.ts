@@ -17,6 +17,7 @@ import { isStored, PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
+import { lightSendRefusal } from '../lite/light-sends.ts';
 import { applyTimer } from '../timer/timer-put.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
@@ -41,7 +42,7 @@ export class SlowSends {
     const context = this.#context;
     const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
     const half = isTransactional(properties, topic.isRetry, header.reconsumeTimes);
-    const refusal = this.#refusalOf(properties, sysFlag, half);
+    const refusal = this.#refusalOf(properties, sysFlag, half) ?? lightSendRefusal(context, topic.name, properties);
     if (refusal !== undefined) {
       refuse(context, request, refusal.code, refusal.remark);
       return;
@@ -220,7 +221,8 @@ function messageOf(
 function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): boolean {
   const { properties } = message;
   const lite = properties.get(PropertyName.LITE_TOPIC);
-  if (lite !== undefined) properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
+  if (lite !== undefined && lite !== '')
+    properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
   const wanted = properties.get(PropertyName.PRIORITY) ?? '';
   if (!/^\d{1,9}$/.test(wanted)) return false;
   const priority = Number(wanted);

@@ -4,6 +4,7 @@ import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remo
 import type { BrokerContext } from '../broker-context.ts';
 import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
 import { readText } from '../json-fields.ts';
+import { bindTopicOf } from '../lite/lite-metadata.ts';
 import {
   groupFields,
   readGroupConfig,
@@ -36,9 +37,10 @@ export function registerSubscriptionAdmin(registry: HandlerRegistry, context: Br
   registry.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, (request) => {
     // RocketMQ: without cleanOffset a look-up behind the deletion creates the group again. Deleted stays deleted.
     const group = request.header.required('groupName');
+    const isLite = bindTopicOf(context.groups.find(group)) !== undefined;
     context.groups.delete(group);
     context.orders.removeGroup(group);
-    if (request.header.bool('cleanOffset', false)) context.offsets.removeGroup(group);
+    if (isLite || request.header.bool('cleanOffset', false)) context.offsets.removeGroup(group);
     request.respond(ResponseCode.SUCCESS);
   });
   registry.register(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, (request) => {

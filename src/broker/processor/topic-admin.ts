@@ -6,6 +6,7 @@ import type { BrokerContext } from '../broker-context.ts';
 import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
 import { DataVersion } from '../data-version.ts';
 import { readText } from '../json-fields.ts';
+import { isLiteTopic } from '../lite/lite-metadata.ts';
 import { parseAttributes } from '../topic/attributes.ts';
 import { queueNumsFault, TopicConfig } from '../topic/topic-config.ts';
 import { readTopicConfig, topicFields } from '../topic/topic-json.ts';
@@ -116,6 +117,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     }
   }
   answerLater(request, async (responder) => {
+    if (isLiteTopic(context.topics.select(topic))) await context.lite.lifecycle.deleteAll(topic);
     await context.store.deleteTopics(doomed);
     let offsetsChanged = false;
     for (const name of doomed) {

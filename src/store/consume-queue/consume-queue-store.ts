@@ -46,8 +46,13 @@ export interface TopicQueues {
   readonly queues: ConsumeQueue[];
 }
 
-/** Whether queues of a topic of this name can have a folder: torn bytes of a record, or a path, cannot. */
+/** Bytes of a name that every file system takes, and characters that are surely no more. */
+const MOST_NAME_BYTES = 255;
+const SHORT_NAME = 85;
+
+/** Whether queues of a topic of this name can have a folder: torn bytes of a record, a path, or what no file system takes, cannot. */
 export function canBeFolder(topic: string): boolean {
+  if (topic.length > SHORT_NAME && Buffer.byteLength(topic) > MOST_NAME_BYTES) return false;
   return topic !== '' && topic !== '.' && topic !== '..' && !topic.includes('/') && !topic.includes('\0');
 }
 

@@ -36,6 +36,7 @@ import {
   type ConsumeQueueExt,
   type ConsumeQueueStore,
   canBeFolder,
+  isLightQueue,
   type QueueKinds,
   UnitPut,
 } from '../consume-queue/index.ts';
@@ -115,6 +116,8 @@ export class Dispatcher {
   /** Names and numbers in INNER_ properties that made no sense. */
   oddities = 0;
 
+  /** Told of each record that has reached a light queue, by the queue's name. */
+  onLightArrival: ((queue: string) => void) | undefined;
   /** During recovery: told of a queue before its first record is put again, with that record's place. */
   onRecovered: ((queue: AnyQueue, ordinal: number, physicalOffset: number) => void) | undefined;
   /** During recovery: told of a record that is in no queue since its topic is torn. */
@@ -294,6 +297,7 @@ export class Dispatcher {
         continue;
       }
       this.#put(bytes, target, record, queueId, ordinal, tagsCode, undefined);
+      if (!isRepeat && isLightQueue(name)) this.onLightArrival?.(name);
     }
   }
 

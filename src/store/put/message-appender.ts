@@ -93,6 +93,11 @@ export class MessageAppender {
     return status;
   }
 
+  /** Topics whose deletion is under way, as the guard has them. */
+  refuseLight(deleting: ReadonlySet<string>): void {
+    this.#special.deleting = deleting;
+  }
+
   /** Queues were removed. */
   queuesRemoved(): void {
     this.#special.forget();

@@ -21,6 +21,8 @@ export class SpecialPuts {
   /** Whether it names light queues: RocketMQ has other limits and answers for it. */
   isLight = false;
 
+  /** Topics whose deletion is under way: a light queue among them takes nothing. */
+  deleting: ReadonlySet<string> = new Set();
   readonly #kinds: QueueKinds;
   readonly #config: MessageStoreConfig;
   readonly #own = new PutRequest();
@@ -57,6 +59,11 @@ export class SpecialPuts {
       if (this.count < 0) return refuse(result, `INNER_NUM is ${innerNum}: a record holds 1 to 32767 messages`);
     }
     const names = this.#lightNames(request.topic, properties);
+    const deleted = this.deleting.size > 0 ? names.find((name) => this.deleting.has(name)) : undefined;
+    if (deleted !== undefined) {
+      result.reason = `the light queue ${deleted} is being deleted`;
+      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
+    }
     const quota = this.#overQuota(names);
     if (quota !== undefined) {
       result.reason = quota;

@@ -31,8 +31,8 @@ export class TopicDeletion {
   }
 
   /** One after the other: a second deletion of a topic must not be answered before the first is durable. @throws GantryError IO, DISK_FULL. */
-  async delete(topics: readonly string[]): Promise<void> {
-    const deletion = this.#last.then(() => this.#delete(topics));
+  async delete(topics: readonly string[], isDoomed: (topic: string) => boolean = () => true): Promise<void> {
+    const deletion = this.#last.then(() => this.#delete(topics.filter(isDoomed)));
     this.#last = deletion.catch(() => {});
     await deletion;
   }

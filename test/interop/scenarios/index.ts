@@ -9,6 +9,7 @@ import { javaAdmin } from './java-admin.ts';
 import { javaConsumer } from './java-consumer.ts';
 import { javaProducer } from './java-producer.ts';
 import { javaRest } from './java-rest.ts';
+import { liteTopics } from './lite-topics.ts';
 import { mixedCluster } from './mixed-cluster.ts';
 import { mqadmin } from './mqadmin.ts';
 import { pop } from './pop.ts';
@@ -33,6 +34,7 @@ export const suites: readonly Suite[] = [
   go,
   python,
   queueKinds,
+  liteTopics,
   retention,
   transactions,
   delayRetry,

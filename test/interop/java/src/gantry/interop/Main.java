@@ -43,6 +43,9 @@ public final class Main {
                 case "admin":
                     Admin.run(args);
                     break;
+                case "lite":
+                    Lite.run(args);
+                    break;
                 case "drain":
                     Drain.run(args);
                     break;

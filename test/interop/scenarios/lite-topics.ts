@@ -1,0 +1,143 @@
+// Light queues and lite topics by the calls that RocketMQ's proxy makes of its client: everything that was sent comes to who subscribes to it until it
+// is acknowledged, over a kill and from one broker to the other, and RocketMQ's own command line shows it.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import type { Row } from '../child.ts';
+import { drained, ofTopic } from '../drained.ts';
+import { splitAddress } from '../probe.ts';
+import type { Env, Suite } from '../runner.ts';
+import type { RunningBroker } from '../system.ts';
+
+const BROKER_NAME = 'lite-broker';
+const CONF = { enableLmq: true, enableMultiDispatch: true, flushConsumerOffsetInterval: 500 };
+const MAKE = [
+  'topic LiteParent +message.type=LITE +lite.topic.expiration=60',
+  'group G-Lite +lite.bind.topic=LiteParent',
+];
+
+async function lite(env: Env, broker: RunningBroker, ...steps: string[]): Promise<Row[]> {
+  return await env.java.run('lite', { namesrv: broker.namesrvAddr, broker: broker.brokerAddr, steps: steps.join(';') });
+}
+
+/** `body*count`, in the order in which they came. */
+function popped(rows: readonly Row[]): string[] {
+  return rows.filter((row) => row['popped'] !== undefined).map((row) => `${row['popped']}*${row['count']}`);
+}
+
+function answers(rows: readonly Row[], name: string): unknown[] {
+  return rows.filter((row) => row[name] !== undefined).map((row) => row['status'] ?? row['code']);
+}
+
+export const liteTopics: Suite = {
+  name: 'lite-topics',
+  needs: ['java'],
+  shared: 'none',
+  scenarios: [
+    {
+      name: 'sends that reach no light queue are refused with the reason, where RocketMQ stores them for nobody',
+      async run(env) {
+        const broker = await env.startBroker(env.sutKind, { storeDir: join(env.dir, 'off'), brokerName: BROKER_NAME });
+        const rows = await lite(env, broker, ...MAKE, 'send a m0');
+        if (env.sutKind === 'java') return;
+        const refused = rows.find((row) => row['step'] === 'send');
+        assert.equal(refused?.['code'], 16, JSON.stringify(rows));
+        assert.match(
+          String(refused?.['remark']),
+          /enableLmq is false and enableMultiDispatch is false, both must be true/,
+        );
+      },
+    },
+    {
+      name: 'lite topics over a kill, on to a Java broker and back',
+      async run(env) {
+        const options = { storeDir: join(env.dir, 'store'), smallFiles: true, brokerName: BROKER_NAME, conf: CONF };
+        const one = await env.startBroker(env.sutKind, options);
+        const restarted = { ...options, port: splitAddress(one.brokerAddr)[1] };
+        const first = await lite(
+          env,
+          one,
+          ...MAKE,
+          'group G-Wild +lite.bind.topic=LiteParent +lite.sub.wildcard=true',
+          'ctl PARTIAL_ADD c1 a b alice@example.org',
+          'send a a0 a1 a2',
+          'send b b0',
+          'send alice@example.org e0',
+          'pop c1 5 60000 5000',
+          'ack a0 b0',
+          'change a1 60000',
+          `mqadmin getBrokerLiteInfo -b ${one.brokerAddr} -d`,
+          'mqadmin getParentTopicInfo -p LiteParent',
+          'mqadmin getLiteTopicInfo -p LiteParent -l a -s',
+          'mqadmin getLiteClientInfo -p LiteParent -g G-Lite -c c1 -s',
+          'mqadmin getLiteGroupInfo -p LiteParent -g G-Lite -k 3',
+          'mqadmin triggerLiteDispatch -p LiteParent -g G-Lite',
+          // Time for the offsets to be saved.
+          'pop c1 1 60000 1500',
+        );
+        assert.deepEqual(popped(first).sort(), ['a0*0', 'a1*0', 'a2*0', 'b0*0', 'e0*0'], JSON.stringify(first));
+        assert.deepEqual(answers(first, 'acked'), ['OK', 'OK']);
+        assert.deepEqual(answers(first, 'changed'), ['OK']);
+        assert.ok(first.filter((row) => row['popped']).every((row) => row['handle'] === true));
+        for (const row of first.filter((row) => row['mqadmin'])) {
+          assert.doesNotMatch(String(row['output']), /Exception|failed|error/i, String(row['output']));
+        }
+        const shown = (name: string): string => String(first.find((row) => row['mqadmin'] === name)?.['output']);
+        assert.match(shown('getBrokerLiteInfo'), /Subscription Count|liteSubscriptionCount|3/i);
+        assert.match(shown('getParentTopicInfo'), /LiteParent/);
+        assert.match(shown('getLiteTopicInfo'), /c1/, shown('getLiteTopicInfo'));
+        assert.match(shown('getLiteClientInfo'), /c1/, shown('getLiteClientInfo'));
+        assert.match(shown('getLiteGroupInfo'), /\b3\b/, shown('getLiteGroupInfo'));
+        await one.kill();
+
+        const two = await env.startBroker(env.sutKind, restarted);
+        const second = await lite(
+          env,
+          two,
+          'ctl COMPLETE_ADD c2 a b alice@example.org',
+          'send b b1',
+          'pop c2 9 60000 2000',
+          'ack a1 b1',
+        );
+        assert.deepEqual(
+          popped(second).sort(),
+          ['a1*0', 'a2*0', 'b1*0', 'e0*0'],
+          'what was acknowledged and nothing else is gone',
+        );
+        await two.stop();
+
+        const three = await env.startBroker('java', restarted);
+        const third = await lite(
+          env,
+          three,
+          'ctl COMPLETE_ADD c3 a b c alice@example.org',
+          'send c c0 c1',
+          'send a a3',
+          'pop c3 9 60000 2000',
+          'ack a2 a3 c0',
+        );
+        assert.deepEqual(
+          popped(third).sort(),
+          ['a2*0', 'a3*0', 'c0*0', 'c1*0', 'e0*0'],
+          'what was acknowledged here Java does not hand out',
+        );
+        await three.stop();
+
+        const four = await env.startBroker(env.sutKind, restarted);
+        const fourth = await lite(
+          env,
+          four,
+          'ctl COMPLETE_ADD c4 a b c alice@example.org',
+          'pop c4 9 60000 2000',
+          'ack all',
+        );
+        assert.deepEqual(popped(fourth).sort(), ['c1*0', 'e0*0'], 'nor Gantry what was acknowledged there');
+        const light = ['%LMQ%$LiteParent$a', '%LMQ%$LiteParent$c'].join(',');
+        const all = drained(await env.java.run('drain', { namesrv: four.namesrvAddr, topics: 'LiteParent', light }));
+        assert.equal(ofTopic(all, '%LMQ%$LiteParent$a').length, 4);
+        assert.equal(ofTopic(all, '%LMQ%$LiteParent$c').length, 2);
+        await four.stop();
+      },
+    },
+  ],
+};
