@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import type { Popped } from '../../src/broker/pop/pop-world.test.support.ts';
 import { SeededRandom } from '../../src/common/index.ts';
-import { parseReceiptHandle, REVIVE_GROUP } from '../../src/message/index.ts';
+import { parseReceiptHandle, popRetryTopicV1, popRetryTopicV2, REVIVE_GROUP } from '../../src/message/index.ts';
 import type { FlushDiskType } from '../../src/store/index.ts';
 import { PopSimWorld } from './pop-world.ts';
 
@@ -99,6 +99,8 @@ class History {
   readonly #from = new Map<string, number>();
   /** Groups with a pop whose answer nobody got. */
   readonly #hidden = new Set<string>();
+  /** A deletion was not answered: whoever wanted it tries it again. */
+  #isDeleting = false;
 
   constructor(seed: number, trace: (line: string) => void) {
     this.#random = new SeededRandom(seed);
@@ -155,6 +157,7 @@ class History {
       return;
     }
     const { context } = world;
+    if (this.#isDeleting) await this.#delete();
     for (const [topic, queues] of TOPICS) context.topics.createInSend(topic, 'TBW102', 'sim', queues, 0);
     context.topics.saveWaiting();
     for (const group of GROUPS) context.groups.findOrCreate(group);
@@ -408,23 +411,25 @@ class History {
     const { context } = this.#world;
     const [topic] = TOPICS.at(-1)!;
     this.#trace(`delete ${topic}`);
-    const doomed = [...context.topics.all()].map(({ topicName }) => topicName).filter((name) => /U$/.test(name));
+    const doomed = [topic, ...GROUPS.flatMap((group) => [popRetryTopicV1(topic, group), popRetryTopicV2(topic, group)])];
+    this.#isDeleting = true;
     // Whether it is deleted when the power went nobody knows; the messages may come or not.
     if (!(await this.#world.unlessDown(() => context.store.deleteTopics(doomed)))) {
       for (const sent of this.#sent.values()) if (sent.topic === topic) sent.isStored = false;
       return;
     }
+    for (const [id, sent] of this.#sent) if (sent.topic === topic) this.#sent.delete(id);
+    // The numbers begin anew.
+    for (const key of this.#from.keys()) if (key.split(' ')[2]!.endsWith('U')) this.#from.delete(key);
+    this.report.deletions++;
     for (const name of doomed) {
       context.topics.delete(name);
       context.offsets.removeTopic(name);
     }
     context.offsets.persist();
+    this.#isDeleting = false;
     context.topics.createInSend(topic, 'TBW102', 'sim', 1, 0);
     context.topics.saveWaiting();
-    for (const [id, sent] of this.#sent) if (sent.topic === topic) this.#sent.delete(id);
-    // The numbers begin anew.
-    for (const key of this.#from.keys()) if (key.split(' ')[2]!.endsWith('U')) this.#from.delete(key);
-    this.report.deletions++;
   }
 
   // --- The end
