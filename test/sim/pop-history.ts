@@ -411,7 +411,10 @@ class History {
     const { context } = this.#world;
     const [topic] = TOPICS.at(-1)!;
     this.#trace(`delete ${topic}`);
-    const doomed = [topic, ...GROUPS.flatMap((group) => [popRetryTopicV1(topic, group), popRetryTopicV2(topic, group)])];
+    const doomed = [
+      topic,
+      ...GROUPS.flatMap((group) => [popRetryTopicV1(topic, group), popRetryTopicV2(topic, group)]),
+    ];
     this.#isDeleting = true;
     // Whether it is deleted when the power went nobody knows; the messages may come or not.
     if (!(await this.#world.unlessDown(() => context.store.deleteTopics(doomed)))) {

@@ -25,7 +25,16 @@ for (let from = 0; from < SEEDS; from += CHUNK) {
 }
 
 test('the histories of pops were hard enough', () => {
-  const least = { acked: 50, revived: 15, changed: 1, again: 3, kills: 0.5, powerCuts: 0.7, cutStarts: 0.05, deletions: 0.4 };
+  const least = {
+    acked: 50,
+    revived: 15,
+    changed: 1,
+    again: 3,
+    kills: 0.5,
+    powerCuts: 0.7,
+    cutStarts: 0.05,
+    deletions: 0.4,
+  };
   for (const [name, perSeed] of Object.entries(least)) {
     const n = total[name as keyof PopReport] ?? 0;
     assert.ok(n > perSeed * SEEDS, `${name}: ${n}`);
@@ -81,7 +90,12 @@ test('B65 a power cut at each of 30 points in the two seconds after a pop: all t
 test('B65 a check point that cannot be written: nobody gets the messages, and they come when it can', async () => {
   const w = await opened(1);
   for (let i = 0; i < 10; i++) await w.trySend(`m${i}`, 'T', 0);
-  const fault = w.fs.fail({ operation: 'write', path: '/commitlog/', times: Number.POSITIVE_INFINITY, code: 'DISK_FULL' });
+  const fault = w.fs.fail({
+    operation: 'write',
+    path: '/commitlog/',
+    times: Number.POSITIVE_INFINITY,
+    code: 'DISK_FULL',
+  });
   const refused = await w.tryPop('G', 'T', 32, 5000);
   assert.deepEqual(refused ?? [], []);
   await w.pass(3000, 100);
@@ -106,7 +120,8 @@ test('a slow consumer, 10 messages a second in batches of 32 with 60 s each: non
   while (seen.size < many) {
     const batch = (await w.tryPop('G', 'T', 32, 60_000)) ?? [];
     // A start now and then, in the middle of a batch.
-    const stopAt = seen.size > 0 && Math.floor(seen.size / 3200) > Math.floor((seen.size - batch.length) / 3200) ? 16 : -1;
+    const stopAt =
+      seen.size > 0 && Math.floor(seen.size / 3200) > Math.floor((seen.size - batch.length) / 3200) ? 16 : -1;
     for (const [i, one] of batch.entries()) {
       seen.set(one.body, (seen.get(one.body) ?? 0) + 1);
       await w.pass(100, 100);
