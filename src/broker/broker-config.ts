@@ -115,6 +115,16 @@ export interface BrokerConfig extends LiteSettings {
   popCkOffsetMaxQueueSize: number;
   /** Whether the acknowledgements of a pop that leaves are one record. */
   enablePopBatchAck: boolean;
+  /** Ms between two looks at the revive topic, how many times that at most while nothing comes, and the longest look. */
+  reviveInterval: number;
+  reviveMaxSlow: number;
+  reviveScanTime: number;
+  /** Whether pops of a deleted group are dropped, and those that were tried 17 times in vain. */
+  popReviveSkipIfGroupAbsent: boolean;
+  skipWhenCKRePutReachMaxTimes: boolean;
+  /** Whether pop's retry topics have a queue for each of their topic. */
+  useSeparateRetryQueue: boolean;
+  enablePopLog: boolean;
   timerWheelEnable: boolean;
   timerPrecisionMs: number;
   timerMaxDelaySec: number;
@@ -182,7 +192,6 @@ export interface BrokerConfig extends LiteSettings {
   /** Whether proxies are told of messages only that match, where fewer than so many wait in a queue. */
   useMessageFilterForNotification: boolean;
   maxMessageFilterNumForNotification: number;
-  useSeparateRetryQueue: boolean;
 }
 
 /** RocketMQ's defaults (5.5.0); the names and the address are placeholders until the start fills them in. */
@@ -262,6 +271,13 @@ export function defaultBrokerConfig(): BrokerConfig {
     popCkMaxBufferSize: 200_000,
     popCkOffsetMaxQueueSize: 20_000,
     enablePopBatchAck: false,
+    reviveInterval: 1000,
+    reviveMaxSlow: 3,
+    reviveScanTime: 10_000,
+    popReviveSkipIfGroupAbsent: true,
+    skipWhenCKRePutReachMaxTimes: false,
+    useSeparateRetryQueue: false,
+    enablePopLog: false,
     timerWheelEnable: true,
     timerPrecisionMs: 1000,
     timerMaxDelaySec: 259_200,
@@ -306,7 +322,6 @@ export function defaultBrokerConfig(): BrokerConfig {
     enableNotifyAfterPopOrderLockRelease: true,
     useMessageFilterForNotification: true,
     maxMessageFilterNumForNotification: 64,
-    useSeparateRetryQueue: false,
     ...defaultLiteSettings(),
   };
 }

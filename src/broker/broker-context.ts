@@ -21,6 +21,7 @@ import { SlowConsumers } from './offset/slow-consumers.ts';
 import { UnreadRemoved } from './offset/unread-removed.ts';
 import { PopState } from './pop/pop-state.ts';
 import { QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
+import { PopReviveService } from './pop/revive/pop-revive-service.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
@@ -50,6 +51,7 @@ export interface BrokerContext {
   readonly transactions: TransactionService;
   readonly timer: TimerMessageService;
   readonly pop: PopState;
+  readonly revive: PopReviveService;
   readonly unread: UnreadRemoved;
   readonly broadcasts: BroadcastOffsetManager;
   readonly slowConsumers: SlowConsumers;
@@ -117,8 +119,22 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const unread = new UnreadRemoved(offsets, clock, logger);
   store.retention.onRemoval((removal) => unread.note(removal));
   const timer = new TimerMessageService(environment, { config, store, storeHost });
-  for (const floor of [schedule, transactions, timer]) store.retention.addFloor(floor);
   const pop = new PopState({ config, clock, logger, random, store, timer, storeHost, offsets, topics, groups });
+  const checkPoints = pop.revive;
+  const revive = new PopReviveService({
+    config,
+    store,
+    clock,
+    logger,
+    offsets,
+    topics,
+    groups,
+    timer,
+    storeHost,
+    checkPoints,
+  });
+  revive.onRevived = (ck) => pop.queues.landed(ck.topic, ck.group, ck.queueId, ck.popTime, 1);
+  for (const floor of [schedule, transactions, timer, revive]) store.retention.addFloor(floor);
   return {
     config,
     fs,
@@ -139,6 +155,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     transactions,
     timer,
     pop,
+    revive,
     unread,
     slowConsumers: new SlowConsumers(config, groups, clock, logger),
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),

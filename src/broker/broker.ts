@@ -137,6 +137,7 @@ export class Broker {
       context.transactions,
       context.timer,
       context.pop,
+      context.revive,
       context.coldData,
       context.broadcasts,
       context.slowConsumers,

@@ -521,6 +521,11 @@ export class MessageStore {
     return this.#deletion.delete(topics, isDoomed);
   }
 
+  /** Physical offset below which records of a topic are of a life of it that was deleted; 0 if none is known of. */
+  deletedBelow(topic: string): number {
+    return this.#deleted.endOf(topic);
+  }
+
   /**
    * Cuts the log and everything derived at a record boundary, durably. False, with nothing changed, if `offset` is no boundary.
    * RocketMQ: truncateFiles. No put may come while this is awaited. @throws GantryError IO, DISK_FULL: some of the end may be gone.

@@ -1,11 +1,12 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
 // each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws; `--segments mapped` (or another name in SEGMENTS).
 // `--damage refuse`, `cut` or `skip`: bits of durable records flip, too (implies --plain). `--kinds`: histories of all kinds of queues
-// instead. Ends with exit code 1 if any seed fails, after naming each.
+// instead, `--pop`: of pops. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
 import { type HistoryOptions, SEGMENTS, type SegmentsUnderTest } from './history-options.ts';
 import { runKindsHistory } from './kinds-history.ts';
+import { runPopHistory } from './pop-history.ts';
 import { runHistory } from './power-cut.ts';
 
 const { values } = parseArgs({
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     flush: { type: 'string' },
     kinds: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
+    pop: { type: 'boolean', default: false },
     'first-failure': { type: 'boolean', default: false },
     damage: { type: 'string' },
     segments: { type: 'string', default: 'buffered' },
@@ -42,9 +44,11 @@ const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
   (damage === undefined ? '' : ` --damage ${damage}`) +
   (segments === 'buffered' ? '' : ` --segments ${segments}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}${values.kinds ? ' --kinds' : ''}`;
-const run = async (seed: number, more: HistoryOptions): Promise<object> =>
-  values.kinds ? await runKindsHistory(seed) : await runHistory(seed, more);
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}${values.kinds ? ' --kinds' : ''}${values.pop ? ' --pop' : ''}`;
+const run = async (seed: number, more: HistoryOptions): Promise<object> => {
+  if (values.kinds) return await runKindsHistory(seed);
+  return values.pop ? await runPopHistory(seed, more) : await runHistory(seed, more);
+};
 
 if (values.seed !== undefined) {
   const report = await run(Number(values.seed), { ...options, trace: (line) => console.log(line) });

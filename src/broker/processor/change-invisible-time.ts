@@ -103,7 +103,9 @@ export class ChangeInvisibleTimeProcessor {
     const { clock, pop, traffic } = this.#context;
     const { group, handle, invisibleTimeMs, offset, queueId, topic } = change;
     const { revive } = pop;
-    const popTime = clock.now();
+    const now = clock.now();
+    // RocketMQ: within one millisecond both check points would bear one name, and the acknowledgement of the old one would be the new one's, too.
+    const popTime = now === handle.popTime ? now + 1 : now;
     const ck = {
       startOffset: offset,
       popTime,

@@ -41,6 +41,17 @@ interface Work extends SlotParts {
   readonly revision: MetricsRevision;
 }
 
+/** How far the timer is. */
+export interface TimerPosition {
+  /** Messages of its queue before this one are in the wheel, or delivered if they came too late for it. */
+  readonly queueOffset: number;
+  /** Slots before this time are delivered; ms since 1970. */
+  readonly readMs: number;
+  /** The slot that is being delivered; -1: none. What comes for it goes into the next one. */
+  readonly slotMs: number;
+  readonly precisionMs: number;
+}
+
 export class TimerMessageService implements RetentionFloor {
   readonly name = 'timer messages';
   readonly metrics: TimerMetrics;
@@ -67,6 +78,15 @@ export class TimerMessageService implements RetentionFloor {
   /** Whether the timer is there: the setting, and the start. */
   get enabled(): boolean {
     return this.#work !== undefined;
+  }
+
+  /** undefined while the timer is off. */
+  get position(): TimerPosition | undefined {
+    if (this.#work === undefined) return undefined;
+    const { state } = this.#work;
+    state.advance();
+    const { queueOffset, readMs, slotMs } = state;
+    return { queueOffset, readMs, slotMs, precisionMs: this.precisionMs };
   }
 
   /** Messages that are due in the tick that begins at `timeMs`. */

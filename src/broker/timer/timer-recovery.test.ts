@@ -186,6 +186,24 @@ test('B40: lost between two flushes: after 60 kills and power cuts all that was 
   }
 });
 
+test('the first file of the log, cut short by a power cut before any of it counted, does not refuse the start', async () => {
+  const w = await new TimerWorld().start();
+  const due = w.clock.now() + 3000;
+  for (let i = 0; i < 6; i++) await w.at(due, `m${i}`);
+  w.die((fs) => {
+    fs.kill(w.random);
+    fs.makeDirectory('/store/timerlog');
+    writeWhole(fs, '/store/timerlog/00000000000000000000', new Uint8Array(208).fill(7), true);
+  });
+  await w.start();
+  await w.pass(2000);
+  w.die((fs) => fs.kill(w.random));
+  await w.start();
+  await w.pass(6000);
+  assert.deepEqual(await w.bodies(), numbered(6));
+  await w.stop();
+});
+
 test('after a stop longer than the wheel has time for, everything that waited arrives', async () => {
   const w = await new TimerWorld().start();
   const now = w.clock.now();

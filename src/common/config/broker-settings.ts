@@ -129,7 +129,7 @@ export const BROKER_SETTINGS: SettingTable = {
     ),
     honoured('enableMixedMessageType', 'bool', false, '', 'Allow topics of the type MIXED.', { live: true }),
     later('useStaticSubscription', 'bool', false, '', 'Whether a group reads only what its settings name.'),
-    later('useSeparateRetryQueue', 'bool', false, '', 'Whether every queue has a retry queue of its own.'),
+    honoured('useSeparateRetryQueue', 'bool', false, '', 'Whether every queue has a retry queue of its own.'),
     later('configManagerVersion', 'text', 'v1', '', 'How topics, groups and offsets are kept: v1 (JSON files) or v2.', {
       guard: { passes: (value) => value === 'v1', why: 'topics and offsets kept in RocksDB cannot be read or written' },
     }),

@@ -19,6 +19,7 @@ import { syncFile, writeAt } from './timer-io.ts';
 
 const NAME_DIGITS = 20;
 /** Bytes of the file that one read of a unit fetches: those before it too, since chains run backwards. */
+const ZERO_CHUNK = 64 * 1024;
 const BLOCK_BYTES = 4096;
 const FIRST_TAIL_BYTES = 64 * 1024;
 
@@ -58,10 +59,10 @@ export class TimerLog {
   }
 
   /**
-   * Finds the files. @throws GantryError STORE_FILE_SIZE if one has another length than is configured, STORE_DAMAGED if one is missing
-   * in between; nothing is changed.
+   * Finds the files. `synced`: how far the log is known to be durable. @throws GantryError STORE_FILE_SIZE if one has another length than is
+   * configured, STORE_DAMAGED if one is missing in between; nothing is changed.
    */
-  load(): void {
+  load(synced: number): void {
     const starts = this.#fs
       .list(this.folder)
       .filter((name) => /^\d{20}$/.test(name))
@@ -70,8 +71,8 @@ export class TimerLog {
     for (const [i, start] of starts.entries()) {
       const path = this.#path(start);
       const size = this.#fs.stat(path)?.size ?? 0;
-      // A new file whose length was never set holds nothing.
-      if (size === 0 && i === starts.length - 1) {
+      // A new file whose length was never set holds nothing; where the power went in between, nothing that counts.
+      if (i === starts.length - 1 && (size === 0 || (size < this.fileSize && synced <= start))) {
         starts.pop();
         break;
       }
@@ -213,9 +214,8 @@ export class TimerLog {
     if (!clean && position > base && position < this.#last) {
       const file = this.#fs.open(this.#path(base), 'write');
       try {
-        // What was cut must not come back: the file is shortened and made long again, which gives zeros.
-        file.truncateSync(position - base);
-        file.truncateSync(this.fileSize);
+        // What was cut must not come back. The file keeps its length: of one that is short after a power cut nobody knows what it was.
+        zeroFrom(file, position - base, this.fileSize);
         file.syncSync();
       } finally {
         file.close();
@@ -239,7 +239,11 @@ export class TimerLog {
       if (fresh) makeDirectoryDurably(this.#fs, this.folder);
       const file = this.#fs.open(this.#path(base), 'create');
       try {
-        if (fresh) file.truncateSync(this.fileSize);
+        if (fresh) {
+          // What a power cut has left of an earlier one must not be taken for units.
+          file.truncateSync(0);
+          file.truncateSync(this.fileSize);
+        }
         await writeAt(file, bytes.subarray(from - origin, until - origin), from - base);
         await syncFile(file);
       } finally {
@@ -328,5 +332,16 @@ export class TimerLog {
 
   #path(start: number): string {
     return `${this.folder}/${String(start).padStart(NAME_DIGITS, '0')}`;
+  }
+}
+
+/** Makes what is not zero in a file from `at` on zero. */
+function zeroFrom(file: FileHandle, at: number, end: number): void {
+  const chunk = new Uint8Array(ZERO_CHUNK);
+  const zeros = new Uint8Array(ZERO_CHUNK);
+  for (let position = at; position < end; position += ZERO_CHUNK) {
+    const length = Math.min(ZERO_CHUNK, end - position);
+    const got = file.readSync(chunk, 0, length, position);
+    if (Buffer.compare(chunk.subarray(0, got), zeros.subarray(0, got)) !== 0) file.writeSync(zeros, 0, got, position);
   }
 }

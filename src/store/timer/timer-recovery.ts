@@ -54,7 +54,9 @@ export interface RecoveredTimer {
  * @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED.
  */
 export function checkTimerFiles(fs: FileSystem, root: string, logFileBytes: number): void {
-  new TimerLog(fs, root, logFileBytes).load();
+  const checkpoint = new TimerCheckpoint(fs, root);
+  checkpoint.load();
+  new TimerLog(fs, root, logFileBytes).load(checkpoint.lastTimerLogFlushPos);
 }
 
 /** Opens and mends the timer's files. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED, IO, DISK_FULL. */
@@ -64,7 +66,7 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
   const log = new TimerLog(fs, root, options.logFileBytes);
   const checkpoint = new TimerCheckpoint(fs, root);
   const known = checkpoint.load();
-  log.load();
+  log.load(known ? checkpoint.lastTimerLogFlushPos : 0);
   const hasWheel = wheel.load();
   const now = floor(truth.nowMs, precisionMs);
   const readMs = readTime(checkpoint.lastReadTimeMs, now, precisionMs, logger);

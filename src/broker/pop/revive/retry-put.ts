@@ -1,0 +1,156 @@
+// A message whose pop was not acknowledged is stored in the retry topic of its topic and group, with its properties and one more try counted.
+// RocketMQ: PopReviveService#reviveRetry, #rePutCK. There a copy with a delay level is delayed once more; here it comes when its time is over.
+
+import { errorText } from '../../../common/index.ts';
+import {
+  normalTopicOf,
+  type PopCheckPoint,
+  PropertyName,
+  parseProperties,
+  popRetryTopic,
+  propertiesTextInJavaOrder,
+  rePutTimesOf,
+  type StoredMessage,
+} from '../../../message/index.ts';
+import { PutMessageStatus, PutResult, putStatusName } from '../../../store/index.ts';
+import { copyOf, type InternalMessage, toPutRequest } from '../../internal-put.ts';
+import { TopicConfig } from '../../topic/topic-config.ts';
+import { RETRY_GROUP_TOPIC_PREFIX } from '../../topic/topic-names.ts';
+import type { ReviveState } from './revive-parts.ts';
+
+/** Instead of the end of a record: the store takes nothing now; it never takes this. */
+export const LATER = -1;
+export const NEVER = -2;
+/** RocketMQ: ckRewriteIntervalsInSeconds. */
+const INTERVALS_S = [10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
+/** Capacity of the map that RocketMQ puts the properties into, which decides on their order. */
+const MAP_CAPACITY = 16;
+const FIRST_POP_TIME = '1ST_POP_TIME';
+
+export class RetryPut {
+  readonly #state: ReviveState;
+  readonly #result = new PutResult();
+
+  constructor(state: ReviveState) {
+    this.#state = state;
+  }
+
+  /** Stores a copy in the retry topic; where it ends in the log, or LATER, or NEVER. */
+  revive(ck: PopCheckPoint, message: StoredMessage): number {
+    const { storeHost } = this.#state.parts;
+    const topic = this.retryTopicOf(ck);
+    const queueId = this.#readyTopic(topic, ck.group, message);
+    if (queueId < 0) return LATER;
+    const copy = copyOf(message);
+    const { properties } = copy;
+    if (message.reconsumeTimes === 0 || !properties.has(FIRST_POP_TIME))
+      properties.set(FIRST_POP_TIME, String(ck.popTime));
+    properties.set(PropertyName.ORIGIN_GROUP, ck.group);
+    copy.topic = topic;
+    copy.queueId = queueId;
+    copy.bornHost = storeHost;
+    copy.preparedTransactionOffset = 0;
+    if (!ck.suspend) copy.reconsumeTimes++;
+    const end = this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
+    if (end > 0) this.#state.onRevived(ck);
+    return end;
+  }
+
+  /** RocketMQ: a message of any retry topic stays in it. */
+  retryTopicOf(ck: PopCheckPoint): string {
+    if (ck.topic.startsWith(RETRY_GROUP_TOPIC_PREFIX)) return ck.topic;
+    return popRetryTopic(ck.topic, ck.group, this.#state.parts.config.enableRetryTopicV2);
+  }
+
+  /**
+   * Stores the check point again for some of its messages, so that the queue can go on without it; where it ends in the log, or LATER, or
+   * NEVER. `failed`: it could not be revived, and is tried after the next of RocketMQ's intervals.
+   */
+  putAgain(ck: PopCheckPoint, messages: readonly number[], reviveQueueId: number, failed: boolean): number {
+    const now = this.#state.parts.clock.now();
+    const times = rePutTimesOf(ck);
+    const startOffset = messages.reduce((a, b) => Math.min(a, b), Number.MAX_SAFE_INTEGER);
+    const mostMs = (this.#state.parts.config.timerMaxDelaySec - 1) * 1000;
+    const waitMs = Math.min(INTERVALS_S[Math.min(times, INTERVALS_S.length - 1)]! * 1000, mostMs);
+    // RocketMQ: counts from the old time, which may be long over, and tries several times in a row then.
+    const invisibleTimeMs = failed ? Math.max(ck.invisibleTimeMs, now - ck.popTime) + waitMs : ck.invisibleTimeMs;
+    const again: PopCheckPoint = {
+      ...ck,
+      bitMap: 0,
+      // Acknowledgements name it by where it begins: what waits for some keeps that.
+      startOffset: failed ? startOffset : ck.startOffset,
+      num: messages.length,
+      offsetDiffs: messages.map((offset) => offset - (failed ? startOffset : ck.startOffset)),
+      invisibleTimeMs,
+      rePutTimes: failed ? String(times + 1) : ck.rePutTimes,
+      reviveOffset: 0,
+    };
+    const { checkPoints } = this.#state.parts;
+    if (checkPoints.checkPoint(again, reviveQueueId)) return checkPoints.logEnd;
+    const { status } = checkPoints.result;
+    const isLater = status !== PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL && status !== PutMessageStatus.MESSAGE_ILLEGAL;
+    if (isLater) this.#state.seldom.warn('later', `revive waits: ${putStatusName(status)} ${checkPoints.reason}`);
+    return isLater ? LATER : NEVER;
+  }
+
+  /** Whether RocketMQ's tries are used up, and what is left is to be dropped. */
+  isExhausted(ck: PopCheckPoint): boolean {
+    return this.#state.parts.config.skipWhenCKRePutReachMaxTimes && rePutTimesOf(ck) >= INTERVALS_S.length;
+  }
+
+  #put(message: InternalMessage, properties: string): number {
+    const { seldom, parts } = this.#state;
+    const request = toPutRequest(message, parts.storeHost);
+    request.properties = Buffer.from(properties, 'utf8');
+    request.propertiesEnd = request.properties.length;
+    const result = this.#result;
+    parts.store.put(request, result);
+    switch (result.status) {
+      case PutMessageStatus.PUT_OK:
+        return result.wroteOffset + result.wroteBytes;
+      case PutMessageStatus.MESSAGE_ILLEGAL:
+      case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
+        seldom.warn(`never ${message.topic}`, `revive: ${message.topic} cannot take a message: ${result.reason}`);
+        return NEVER;
+      default:
+        seldom.warn('later', `revive waits: ${putStatusName(result.status)} ${result.reason}`);
+        return LATER;
+    }
+  }
+
+  /** The queue of the retry topic for a message, which is there then and whose offsets the group has; -1 if it cannot be made now. */
+  #readyTopic(topic: string, group: string, message: StoredMessage): number {
+    const { config, offsets, topics } = this.#state.parts;
+    const existing = topics.select(topic);
+    let queues = existing?.writeQueueNums ?? 0;
+    let wanted = 1;
+    if (config.useSeparateRetryQueue) wanted = topics.select(normalTopicOf(topic, group))?.writeQueueNums ?? 1;
+    if (queues < 1 || (config.useSeparateRetryQueue && queues !== wanted)) {
+      const made = new TopicConfig(topic, { readQueueNums: wanted, writeQueueNums: wanted });
+      try {
+        topics.update([{ topic: made, attributes: new Map() }]);
+      } catch (error) {
+        this.#state.seldom.warn('topic', `revive waits, ${topic} cannot be made: ${errorText(error)}`);
+        return -1;
+      }
+      for (let queueId = 0; queueId < wanted; queueId++) {
+        if (offsets.query(group, topic, queueId) < 0) offsets.commit('revive', group, topic, queueId, 0);
+      }
+      queues = wanted;
+    }
+    return config.useSeparateRetryQueue && message.queueId < queues ? message.queueId : 0;
+  }
+}
+
+/** The properties as RocketMQ's map has them before it makes a text of them: the tag first, then in the order of a decoded message. */
+function inJavaOrder(properties: ReadonlyMap<string, string>): Map<string, string> {
+  const ordered = new Map<string, string>();
+  const tag = properties.get(PropertyName.TAGS);
+  if (tag !== undefined) ordered.set(PropertyName.TAGS, tag);
+  const own = new Map(properties);
+  const last = [FIRST_POP_TIME, PropertyName.ORIGIN_GROUP].map((name) => [name, own.get(name)] as const);
+  for (const [name] of last) own.delete(name);
+  for (const [name, value] of parseProperties(propertiesTextInJavaOrder(own))) ordered.set(name, value);
+  for (const [name, value] of last) if (value !== undefined) ordered.set(name, value);
+  return ordered;
+}
