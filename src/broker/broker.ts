@@ -29,6 +29,7 @@ import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
 import { TopicSpread } from './register/topic-spread.ts';
+import { TopicQueueMappingManager } from './statictopic/topic-queue-mapping-manager.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager } from './topic/topic-config-manager.ts';
 import { EndTransactionProcessor } from './transaction/end-transaction.ts';
@@ -122,6 +123,7 @@ export class Broker {
       context.coldData,
       context.broadcasts,
       context.slowConsumers,
+      context.mappingCleaner,
       hold,
     ];
   }
@@ -181,13 +183,17 @@ export class Broker {
         storeHost: hostField(config.brokerIP1, advertisedPort),
         filters,
         ...(options.settings === undefined ? {} : { settings: options.settings }),
+        reach: {
+          invoke: (...request) => client.invoke(...request),
+          nameServers: () => registration?.knownAt() ?? [],
+        },
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
         spreadTopic: (topic) => {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
         },
       });
-      for (const table of [context.topics, context.groups, context.offsets, context.schedule.offsets, filters])
-        table.load();
+      const { topics, mappings, groups, offsets } = context;
+      for (const table of [topics, mappings, groups, offsets, context.schedule.offsets, filters]) table.load();
       context.transactions.metrics.load();
       await context.timer.load();
       topicTable = context.topics;
@@ -203,6 +209,7 @@ export class Broker {
             haServerAddr: addressText(config.brokerIP1, advertisedPort + 1),
           },
           topics: context.topics,
+          mappings: context.mappings,
           nameServers: options.namesrvAddrs ?? '',
           permission: () => context.config.brokerPermission,
           periodMs: config.registerNameServerPeriod,
@@ -284,7 +291,8 @@ export class Broker {
     await this.#stopServices();
     await context.store.close();
     for (const service of this.#services) await service.close?.();
-    for (const table of [context.topics, context.groups, context.offsets, context.filters]) table.persistIfChanged();
+    const { topics, mappings, groups, offsets, filters } = context;
+    for (const table of [topics, mappings, groups, offsets, filters]) table.persistIfChanged();
     await this.#client.close();
   }
 
@@ -335,7 +343,8 @@ function checkTables(
   const topics = new TopicConfigManager(environment, config, () => {});
   const groups = new SubscriptionGroupManager(environment, config);
   const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
-  for (const table of [topics, groups, offsets]) table.check();
+  const mappings = new TopicQueueMappingManager(environment, config.brokerName);
+  for (const table of [topics, mappings, groups, offsets]) table.check();
   if (config.timerWheelEnable) checkTimerFiles(fs, storeConfig.storePathRootDir, config.mappedFileSizeTimerLog);
   return topics;
 }
