@@ -16,6 +16,7 @@ import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
 import { timers } from './timers.ts';
+import { topicKinds } from './topic-kinds.ts';
 import { transactions } from './transactions.ts';
 import { wire } from './wire.ts';
 
@@ -32,6 +33,7 @@ export const suites: readonly Suite[] = [
   python,
   roundTrip,
   queueKinds,
+  topicKinds,
   retention,
   transactions,
   delayRetry,
