@@ -80,7 +80,8 @@ export class LongBatchSends {
     const firsts = keys && this.#once!.foundBatch(keys);
     if (firsts !== undefined) {
       batch.release();
-      if (responder !== undefined) this.#once!.answerFirsts(responder, firsts, waitStoreMsgOK, transactionId);
+      if (responder !== undefined)
+        this.#once!.answerFirsts(responder, topic.mapping, firsts, waitStoreMsgOK, transactionId);
       return;
     }
     store.putBatch(batch, result);

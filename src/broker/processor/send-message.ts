@@ -360,10 +360,13 @@ export class SendMessageProcessor {
     if (request.oneway) return;
     request.takeOver();
     const transactionId = this.#table.get(this.#uniqKey);
+    const writer = this.#writerOf(request.channel);
     const logic = this.#logicOf(topic);
-    if (logic !== undefined) result.queueOffset = looseLogicOffset(logic.leader!, result.queueOffset);
-    const answered = logic?.globalId ?? queueId;
-    this.#batchAnswer.write(this.#writerOf(request.channel), request.opaque, answered, result, transactionId);
+    if (logic === undefined) this.#batchAnswer.write(writer, request.opaque, queueId, result, transactionId);
+    else {
+      const queueOffset = looseLogicOffset(logic.leader!, result.queueOffset);
+      this.#batchAnswer.write(writer, request.opaque, logic.globalId, result, transactionId, queueOffset);
+    }
   }
 
   /** A batch that would hold up everybody else. */

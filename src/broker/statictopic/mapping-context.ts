@@ -3,7 +3,13 @@
 
 import { GantryError } from '../../common/index.ts';
 import { type HeaderView, ResponseCode } from '../../remoting/index.ts';
-import { findItem, isLeader, type LogicQueueMappingItem, type TopicQueueMappingDetail } from './topic-queue-mapping.ts';
+import {
+  findItem,
+  isLeader,
+  type LogicQueueMappingItem,
+  looseLogicOffset,
+  type TopicQueueMappingDetail,
+} from './topic-queue-mapping.ts';
 import type { TopicQueueMappingManager } from './topic-queue-mapping-manager.ts';
 
 /** A logic queue of a static topic. */
@@ -53,4 +59,17 @@ export function itemAt(queue: LogicQueue, logicOffset: number): LogicQueueMappin
   throw new GantryError('RESPONSE', `${queue.detail.topic}-${queue.globalId} is being mapped: it has no offsets yet`, {
     responseCode: ResponseCode.SYSTEM_ERROR,
   });
+}
+
+/** What a physical queue's place is for clients: that of the logic queue, if the topic is a static one. */
+export function logicPlaceOf(
+  detail: TopicQueueMappingDetail | undefined,
+  queueId: number,
+  queueOffset: number,
+): { queueId: number; queueOffset: number } {
+  for (const [globalId, items] of detail?.hostedQueues ?? []) {
+    const item = items.find((one) => one.bname === detail!.bname && one.queueId === queueId);
+    if (item !== undefined) return { queueId: globalId, queueOffset: looseLogicOffset(item, queueOffset) };
+  }
+  return { queueId, queueOffset };
 }

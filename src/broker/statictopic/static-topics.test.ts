@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeMessages, UniqueIds } from '../../message/index.ts';
 import { type ExtFields, parseJson, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
+import { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { PullMessageProcessor } from '../processor/pull-message.ts';
 import { registerProcessors } from '../processor/register.ts';
@@ -21,15 +23,15 @@ class Brokers {
   route: object = {};
   readonly #turns = new Map<BrokerFixture, () => void>();
 
-  static async open(): Promise<Brokers> {
+  static async open(config: Partial<BrokerConfig> = {}): Promise<Brokers> {
     const brokers = new Brokers();
-    for (const name of ['broker-a', 'broker-b', 'broker-c']) await brokers.#add(name);
+    for (const name of ['broker-a', 'broker-b', 'broker-c']) await brokers.#add(name, config);
     return brokers;
   }
 
-  async #add(name: string): Promise<void> {
+  async #add(name: string, config: Partial<BrokerConfig>): Promise<void> {
     const broker = await BrokerFixture.open({
-      broker: { brokerName: name },
+      broker: { ...config, brokerName: name },
       reach: {
         invoke: (address, code, ext, body) => this.#invoke(address, code, ext, body),
         nameServers: () => ['ns'],
@@ -38,7 +40,8 @@ class Brokers {
     const { context } = broker;
     registerProcessors(broker, context);
     const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-    const send = new SendMessageProcessor(context, ids);
+    const once = await SendDeduplication.open(context);
+    const send = new SendMessageProcessor(context, ids, undefined, once);
     send.register(broker);
     new PullMessageProcessor(context, new PullRequestHold(context.clock, context.store)).register(broker);
     this.names.set(name, broker);
@@ -169,6 +172,20 @@ test('a batch to a static topic is answered with the logic place of its first me
     const { code, remark, ext } = await brokers.send('broker-b', 0, header, batch);
     assert.equal(code, 0, remark ?? '');
     assert.deepEqual([ext['queueId'], ext['queueOffset'], ext['transactionId']], ['0', offset, 'K']);
+  }
+});
+
+test('a message that is sent twice to a static topic has the logic place of the first one', async () => {
+  const brokers = await Brokers.open({ gantrySendDeduplicationEnable: true });
+  await brokers.map('broker-b', 1, { 0: [B1] });
+  for (let tried = 0; tried < 2; tried++) {
+    for (const [key, offset] of [
+      ['K', '10000'],
+      ['L', '10001'],
+    ]) {
+      const { ext } = await brokers.send('broker-b', 0, { i: `UNIQ_KEY\u0001${key}` });
+      assert.deepEqual([ext['queueId'], ext['queueOffset']], ['0', offset]);
+    }
   }
 });
 
