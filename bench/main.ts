@@ -13,10 +13,10 @@ import { Ports } from '../test/interop/ports.ts';
 import type { RunningBroker, System, SystemKind } from '../test/interop/system.ts';
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
 import { measureFilter } from './filter-load.ts';
+import { measureLight } from './light-queues.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
 import { startTimed } from './requests.ts';
-import { measureLight } from './light-queues.ts';
 import { measureQueues, measureRestart } from './restart.ts';
 import { type Effort, type Figures, REFUSED, type Workload, workloads } from './workloads.ts';
 

@@ -139,6 +139,10 @@ export interface BrokerConfig extends LiteSettings {
   timerCheckMetricsWhen: string;
   timerMetricSmallThreshold: number;
   appendTopicForTimerDeleteKey: boolean;
+  /** How long a request for a static topic waits for the broker that it is forwarded to, ms. */
+  forwardTimeout: number;
+  /** Whether a send whose message is of another type than its topic (message.type) is refused, as a proxy refuses it. */
+  gantryTopicMessageTypeCheck: boolean;
   /** Whether timer messages can be cancelled by the handle of their send. */
   recallMessageEnable: boolean;
   allowRecallWhenBrokerNotWriteable: boolean;
@@ -292,6 +296,8 @@ export function defaultBrokerConfig(): BrokerConfig {
     timerCheckMetricsWhen: '05',
     timerMetricSmallThreshold: 1_000_000,
     appendTopicForTimerDeleteKey: false,
+    forwardTimeout: 3000,
+    gantryTopicMessageTypeCheck: false,
     recallMessageEnable: false,
     allowRecallWhenBrokerNotWriteable: true,
     startAcceptSendRequestTimeStamp: 0,

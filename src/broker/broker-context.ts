@@ -1,7 +1,7 @@
 // The one object that processors are handed: the broker's tables, its store and its services. It is put together once, at the start.
 
 import { readBrokerSettings, type Settings } from '../common/config/index.ts';
-import type { Clock, Logger, Random } from '../common/index.ts';
+import { type Clock, GantryError, type Logger, type Random } from '../common/index.ts';
 import type { FileSystem } from '../io/index.ts';
 import { hostText } from '../message/index.ts';
 import type { MessageStore } from '../store/index.ts';
@@ -24,6 +24,9 @@ import { QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts
 import { PopReviveService } from './pop/revive/pop-revive-service.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
+import { BrokerPeers, type BrokerPeersDeps } from './statictopic/broker-peers.ts';
+import { MappingCleanService } from './statictopic/mapping-clean-service.ts';
+import { TopicQueueMappingManager } from './statictopic/topic-queue-mapping-manager.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TimerMessageService } from './timer/timer-message-service.ts';
 import { TopicConfigManager, type TopicCreated, type TopicsChanged } from './topic/topic-config-manager.ts';
@@ -38,6 +41,10 @@ export interface BrokerContext {
   readonly logger: Logger;
   readonly store: MessageStore;
   readonly topics: TopicConfigManager;
+  readonly mappings: TopicQueueMappingManager;
+  /** Other brokers, for what static topics have there. */
+  readonly peers: BrokerPeers;
+  readonly mappingCleaner: MappingCleanService;
   readonly groups: SubscriptionGroupManager;
   readonly offsets: ConsumerOffsetManager;
   readonly filters: ConsumerFilterManager;
@@ -82,9 +89,16 @@ export interface BrokerContextOptions {
   readonly settings?: Settings;
   /** Told of new and changed topics, for an incremental registration. */
   readonly registerTopics: TopicsChanged;
+  /** How other brokers are reached. Default: none is. */
+  readonly reach?: Omit<BrokerPeersDeps, 'clock'>;
   /** Told of topics that sends have created, so that they spread. Default: nobody is. */
   readonly spreadTopic?: TopicCreated;
 }
+
+const NOBODY: Omit<BrokerPeersDeps, 'clock'> = {
+  invoke: () => Promise.reject(new GantryError('REMOTING_CONNECT', 'no other broker can be reached from here')),
+  nameServers: () => [],
+};
 
 /** Makes the tables without reading their files; nothing runs yet. */
 export function createBrokerContext(options: BrokerContextOptions): BrokerContext {
@@ -92,6 +106,8 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   const { enableLmq } = store.config;
   const environment: ConfigEnvironment = { fs, clock, logger, folder: `${store.config.storePathRootDir}/config` };
   const topics = new TopicConfigManager(environment, config, options.registerTopics, options.spreadTopic);
+  const mappings = new TopicQueueMappingManager(environment, config.brokerName, () => topics.version++);
+  const peers = new BrokerPeers({ clock, ...(options.reach ?? NOBODY) });
   const groups = new SubscriptionGroupManager(environment, config);
   topics.lightQueues = enableLmq;
   groups.lightQueues = enableLmq;
@@ -143,6 +159,9 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     logger,
     store,
     topics,
+    mappings,
+    peers,
+    mappingCleaner: new MappingCleanService({ config, clock, logger, mappings, peers, deleteWhen: store.config }),
     groups,
     offsets,
     filters,

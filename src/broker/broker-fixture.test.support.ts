@@ -20,7 +20,7 @@ import {
 } from '../remoting/index.ts';
 import { MessageStore, type MessageStoreConfig, type PutResult } from '../store/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
-import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { type BrokerContext, type BrokerContextOptions, createBrokerContext } from './broker-context.ts';
 import type { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { type InternalMessage, putInternal } from './internal-put.ts';
 import type { TopicConfig } from './topic/topic-config.ts';
@@ -126,6 +126,8 @@ export function messageWith(fields: Partial<InternalMessage>): InternalMessage {
   };
 }
 
+type Reach = NonNullable<BrokerContextOptions['reach']>;
+
 /** A broker without sockets. */
 export class BrokerFixture {
   readonly fs: MemoryFileSystem;
@@ -141,6 +143,7 @@ export class BrokerFixture {
     store: MessageStore,
     config: BrokerConfig,
     filters: ConsumerFilterManager | undefined,
+    reach: Reach | undefined,
   ) {
     this.fs = parts.fs;
     this.clock = parts.clock;
@@ -151,6 +154,7 @@ export class BrokerFixture {
       random: new SeededRandom(1),
       store,
       ...(filters === undefined ? {} : { filters }),
+      ...(reach === undefined ? {} : { reach }),
       storeHost: hostField(config.brokerIP1, config.listenPort),
       registerTopics: (topics: readonly TopicConfig[]) => {
         for (const topic of topics) this.registered.push(topic.topicName);
@@ -167,6 +171,8 @@ export class BrokerFixture {
       store?: Partial<MessageStoreConfig>;
       /** Whose bits the store writes. */
       filters?: ConsumerFilterManager;
+      /** How other brokers are reached. */
+      reach?: Reach;
     } = {},
   ): Promise<BrokerFixture> {
     const clock = options.clock ?? new FakeClock();
@@ -195,6 +201,7 @@ export class BrokerFixture {
       store,
       { ...defaultBrokerConfig(), ...options.broker },
       options.filters,
+      options.reach,
     );
   }
 

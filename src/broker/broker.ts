@@ -40,6 +40,7 @@ import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
 import { NameServerRegistration } from './register/name-server-registration.ts';
 import { TopicSpread } from './register/topic-spread.ts';
+import { TopicQueueMappingManager } from './statictopic/topic-queue-mapping-manager.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
 import { TopicConfigManager } from './topic/topic-config-manager.ts';
 import { EndTransactionProcessor } from './transaction/end-transaction.ts';
@@ -142,6 +143,7 @@ export class Broker {
       context.broadcasts,
       context.slowConsumers,
       context.lite,
+      context.mappingCleaner,
       hold,
       waits,
     ];
@@ -202,20 +204,17 @@ export class Broker {
         storeHost: hostField(config.brokerIP1, advertisedPort),
         filters,
         ...(options.settings === undefined ? {} : { settings: options.settings }),
+        reach: {
+          invoke: (...request) => client.invoke(...request),
+          nameServers: () => registration?.knownAt() ?? [],
+        },
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
         spreadTopic: (topic) => {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
         },
       });
-      for (const table of [
-        context.topics,
-        context.groups,
-        context.offsets,
-        context.schedule.offsets,
-        filters,
-        context.requestModes,
-        context.orders,
-      ])
+      const { topics, mappings, groups, offsets, requestModes, orders } = context;
+      for (const table of [topics, mappings, groups, offsets, context.schedule.offsets, filters, requestModes, orders])
         table.load();
       context.transactions.metrics.load();
       await context.timer.load();
@@ -232,6 +231,7 @@ export class Broker {
             haServerAddr: addressText(config.brokerIP1, advertisedPort + 1),
           },
           topics: context.topics,
+          mappings: context.mappings,
           nameServers: options.namesrvAddrs ?? '',
           permission: () => context.config.brokerPermission,
           periodMs: config.registerNameServerPeriod,
@@ -335,8 +335,8 @@ export class Broker {
     await context.store.close();
     for (const service of this.#services) await service.close?.();
     context.orders.clean();
-    const { topics, groups, offsets, filters, orders } = context;
-    for (const table of [topics, groups, offsets, filters, orders]) table.persistIfChanged();
+    const { topics, mappings, groups, offsets, filters, orders } = context;
+    for (const table of [topics, mappings, groups, offsets, filters, orders]) table.persistIfChanged();
     await this.#client.close();
   }
 
@@ -390,9 +390,10 @@ function checkTables(
   const topics = new TopicConfigManager(environment, config, () => {});
   const groups = new SubscriptionGroupManager(environment, config);
   const offsets = new ConsumerOffsetManager(environment, config, storeConfig.enableLmq);
+  const mappings = new TopicQueueMappingManager(environment, config.brokerName);
   const modes = new MessageRequestModeManager(environment);
   const orders = new QueueLevelConsumerManager(environment, NO_ORDER_TABLES);
-  for (const table of [topics, groups, offsets, modes, orders]) table.check();
+  for (const table of [topics, mappings, groups, offsets, modes, orders]) table.check();
   if (config.timerWheelEnable) checkTimerFiles(fs, storeConfig.storePathRootDir, config.mappedFileSizeTimerLog);
   return topics;
 }

@@ -182,12 +182,12 @@ export class ClientInstance {
 
   /** Address of the queue's master, for writes. @throws GantryError NO_ROUTE */
   async masterAddress(queue: MessageQueue): Promise<string> {
-    return this.#address(queue, () => this.routes.masterAddress(queue.brokerName), 'no master');
+    return this.#address(queue, () => this.routes.masterAddress(queue), 'no master');
   }
 
   /** Address for reads: the broker of this id if it is there, else any of the name. @throws GantryError NO_ROUTE */
   async readAddress(queue: MessageQueue, brokerId = 0): Promise<string> {
-    return this.#address(queue, () => this.routes.readAddress(queue.brokerName, brokerId), 'no broker');
+    return this.#address(queue, () => this.routes.readAddress(queue, brokerId), 'no broker');
   }
 
   /** Heartbeats to all brokers that need one; resolves after a round that began now or later. Failures are logged. */

@@ -138,7 +138,9 @@ export class OrderlyService {
 
   /** Renews the locks of all queues in work, with one request to each broker. */
   async renewLocks(): Promise<void> {
-    const rounds = Array.from(byBroker(this.#options.queues()).values(), (list) => this.#renew(list));
+    const rounds = Array.from(byBroker(this.#options.queues(), this.#options.locks.brokerOf).values(), (list) =>
+      this.#renew(list),
+    );
     await Promise.all(rounds);
   }
 
@@ -156,7 +158,7 @@ export class OrderlyService {
     const held = [...queues].filter((taken) => taken.locked && !taken.busy);
     for (const taken of held) taken.locked = false;
     await Promise.all(
-      Array.from(byBroker(held).values(), async (list) => {
+      Array.from(byBroker(held, this.#options.locks.brokerOf).values(), async (list) => {
         try {
           await this.#options.locks.unlock(list.map((taken) => taken.queue));
         } catch (error) {

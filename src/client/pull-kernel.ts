@@ -130,9 +130,12 @@ export function readPullResult(
   };
   if (status !== 'FOUND') return result;
   const stored = decodeMessages(response.body);
+  // Of a static topic: its records say where they lie in the broker's queue.
+  const delta = Number(response.ext['offsetDelta'] ?? 0);
   let bytes = 0;
-  for (const message of stored) {
-    bytes += message.storeSize;
+  for (const record of stored) {
+    bytes += record.storeSize;
+    const message = delta === 0 ? record : { ...record, queueOffset: record.queueOffset + delta };
     for (const part of unwrap(message, logger)) {
       if (part.queueOffset < request.offset || !wantsTag(request.subscription, part.properties.get(PropertyName.TAGS)))
         continue;
@@ -144,7 +147,7 @@ export function readPullResult(
   if (bytes < response.body.length) {
     // RocketMQ: drops the rest of such an answer without a word. Here the pull goes on right behind what could be read.
     const last = stored[stored.length - 1];
-    if (last !== undefined) result.nextBeginOffset = last.queueOffset + 1;
+    if (last !== undefined) result.nextBeginOffset = last.queueOffset + delta + 1;
     logger.error(
       `an answer for ${queueText(request.queue)} at offset ${request.offset} cannot be decoded from byte ${bytes} of ` +
         `${response.body.length} on; pulling goes on at ${result.nextBeginOffset}`,

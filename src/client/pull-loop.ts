@@ -108,7 +108,7 @@ export class PullLoop {
     try {
       result = await this.#pull(taken);
     } catch (error) {
-      if (this.#goesOn(taken)) await this.#failed(error);
+      if (this.#goesOn(taken)) await this.#failed(error, taken.queue.topic);
       return;
     }
     if (!taken.dropped) await this.#pulled(taken, result);
@@ -147,7 +147,7 @@ export class PullLoop {
     });
   }
 
-  async #failed(error: unknown): Promise<void> {
+  async #failed(error: unknown, topic: string): Promise<void> {
     if (isResponse(error, ResponseCode.FLOW_CONTROL)) return this.#waiter.sleep(BROKER_FLOW_CONTROL_MS);
     // One line for all queues of a broker that is away.
     const text = `${this.#owner.group}: ${errorText(error)}`;
@@ -159,6 +159,8 @@ export class PullLoop {
     ) {
       await this.#client.heartbeatAll();
     }
+    // A queue of a static topic has moved to another broker.
+    if (isResponse(error, ResponseCode.NOT_LEADER_FOR_QUEUE)) await this.#client.routes.refreshIfOlder(topic, RETRY_MS);
     await this.#waiter.sleep(RETRY_MS);
   }
 

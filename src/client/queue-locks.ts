@@ -20,6 +20,9 @@ export class QueueLocks {
     this.#group = group;
   }
 
+  /** The broker that has a queue. */
+  readonly brokerOf = (queue: MessageQueue): string | undefined => this.#client.routes.brokerOf(queue);
+
   /** Locks queues of one broker; answers the keys of those that are ours now. @throws GantryError NO_ROUTE, REMOTING_...; BrokerError */
   async lock(queues: readonly MessageQueue[]): Promise<Set<string>> {
     const body = await this.#ask('locking', RequestCode.LOCK_BATCH_MQ, queues);
@@ -52,12 +55,16 @@ export class QueueLocks {
   }
 }
 
-/** Queues by the name of their broker: one request goes to each. */
-export function byBroker<T extends { readonly queue: MessageQueue }>(items: Iterable<T>): Map<string, T[]> {
+/** Queues by the broker that has them (`brokerOf`): one request goes to each. */
+export function byBroker<T extends { readonly queue: MessageQueue }>(
+  items: Iterable<T>,
+  brokerOf: (queue: MessageQueue) => string | undefined,
+): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
-    const list = groups.get(item.queue.brokerName);
-    if (list === undefined) groups.set(item.queue.brokerName, [item]);
+    const name = brokerOf(item.queue) ?? item.queue.brokerName;
+    const list = groups.get(name);
+    if (list === undefined) groups.set(name, [item]);
     else list.push(item);
   }
   return groups;

@@ -5,7 +5,7 @@ import { type Clock, errorText } from '../common/index.ts';
 import type { NameServers } from './name-servers.ts';
 import type { MessageQueue } from './queues.ts';
 import type { RepeatedLog } from './repeated-log.ts';
-import { type BrokerData, MASTER_ID, publishQueues, subscribeQueues, type TopicRoute } from './route.ts';
+import { type BrokerData, isLogicBroker, MASTER_ID, publishQueues, subscribeQueues, type TopicRoute } from './route.ts';
 
 interface KnownRoute {
   route: TopicRoute;
@@ -93,13 +93,23 @@ export class RouteTable {
     return true;
   }
 
-  masterAddress(brokerName: string): string | undefined {
-    return this.#brokers.get(brokerName)?.brokerAddrs[MASTER_ID];
+  /** The broker that has a queue: its own name, or of a static topic where the queue lies now; undefined if that is nowhere. */
+  brokerOf(queue: MessageQueue): string | undefined {
+    const { topic, brokerName, queueId } = queue;
+    if (!isLogicBroker(brokerName)) return brokerName;
+    const route = this.#routes.get(topic)?.route;
+    return route?.logicQueues.find((one) => one.queueId === queueId && one.brokerName === brokerName)?.at;
+  }
+
+  masterAddress(queue: MessageQueue): string | undefined {
+    const brokerName = this.brokerOf(queue);
+    return brokerName === undefined ? undefined : this.#brokers.get(brokerName)?.brokerAddrs[MASTER_ID];
   }
 
   /** The address of this broker id, or of any other of the name, masters first. */
-  readAddress(brokerName: string, brokerId: number): string | undefined {
-    const addresses = this.#brokers.get(brokerName)?.brokerAddrs;
+  readAddress(queue: MessageQueue, brokerId: number): string | undefined {
+    const brokerName = this.brokerOf(queue);
+    const addresses = brokerName === undefined ? undefined : this.#brokers.get(brokerName)?.brokerAddrs;
     if (addresses === undefined) return undefined;
     return addresses[String(brokerId)] ?? addresses[MASTER_ID] ?? Object.values(addresses)[0];
   }

@@ -52,3 +52,30 @@ test('what is no route is a FRAME error', () => {
   assert.throws(() => parseTopicRoute(null), { code: 'FRAME' });
   assert.throws(() => parseTopicRoute({ brokerDatas: [7] }), { code: 'FRAME' });
 });
+
+test('a static topic has its logic queues and no others; the newest mapping says where one lies', () => {
+  const info = (bname: string, epoch: number, currIdMap: object, totalQueues = 3): object => ({
+    bname,
+    epoch,
+    currIdMap,
+    totalQueues,
+    scope: '__global__',
+  });
+  const mappings = { b: info('b', 2, { 0: 1, 1: 0 }), a: info('a', 1, { 0: 0, 7: 0 }) };
+  const fixed = parseTopicRoute({ ...(parseJson(ROUTE) as object), topicQueueMappingByBroker: mappings });
+  assert.deepEqual(
+    fixed.logicQueues.map(({ queueId, at }) => [queueId, at]),
+    [
+      [0, 'b'],
+      [1, 'b'],
+      [2, undefined],
+    ],
+  );
+  const all = '__syslo__global__0 __syslo__global__1 __syslo__global__2';
+  assert.equal(ids(publishQueues('T', fixed)), all);
+  assert.equal(ids(subscribeQueues('T', fixed)), all);
+  for (const odd of [7, { a: null }, { a: { currIdMap: 3 } }]) {
+    assert.throws(() => parseTopicRoute({ topicQueueMappingByBroker: odd }), { code: 'FRAME' });
+  }
+  assert.equal(parseTopicRoute({ topicQueueMappingByBroker: { a: { totalQueues: 2e9 } } }).logicQueues.length, 65_536);
+});

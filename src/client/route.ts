@@ -21,12 +21,23 @@ export interface BrokerData {
   brokerAddrs: Readonly<Record<string, string>>;
 }
 
+/** A queue of a static topic, which keeps its number and offsets while it moves from broker to broker. */
+export interface LogicQueue {
+  /** What clients call its broker. */
+  readonly brokerName: string;
+  readonly queueId: number;
+  /** The broker that has it now; undefined while none has. */
+  readonly at: string | undefined;
+}
+
 /** The route of a topic. */
 export interface TopicRoute {
   /** `brokerA:4;brokerB:4` for an ordered topic; undefined otherwise. */
   orderTopicConf: string | undefined;
   queueDatas: QueueData[];
   brokerDatas: BrokerData[];
+  /** Of a static topic, which has these queues and no others. */
+  logicQueues: LogicQueue[];
 }
 
 const PERM_READ = 4;
@@ -75,7 +86,47 @@ export function parseTopicRoute(json: unknown): TopicRoute {
       };
     }),
     brokerDatas: list(route['brokerDatas']).map(parseBrokerData),
+    logicQueues: parseLogicQueues(route['topicQueueMappingByBroker'] ?? {}),
   };
+}
+
+/** RocketMQ: MixAll.LOGICAL_QUEUE_MOCK_BROKER_PREFIX. */
+const LOGIC_BROKER_PREFIX = '__syslo__';
+const GLOBAL_SCOPE = '__global__';
+/** RocketMQ has no limit; a route makes every client hold so many queues. */
+const MOST_LOGIC_QUEUES = 65_536;
+
+export function isLogicBroker(brokerName: string): boolean {
+  return brokerName.startsWith(LOGIC_BROKER_PREFIX);
+}
+
+/** The queues of a static topic, by number; the newest mapping says where one lies. RocketMQ: topicRouteData2EndpointsForStaticTopic. */
+function parseLogicQueues(mappings: unknown): LogicQueue[] {
+  const infos = Object.values(record(mappings, 'topicQueueMappingByBroker')).map((value) => {
+    const info = record(value, 'a TopicQueueMappingInfo');
+    return {
+      scope: String(info['scope'] ?? GLOBAL_SCOPE),
+      bname: String(info['bname'] ?? ''),
+      epoch: Number(info['epoch'] ?? 0),
+      totalQueues: Math.min(count(info['totalQueues']), MOST_LOGIC_QUEUES),
+      ids: Object.keys(record(info['currIdMap'] ?? {}, 'currIdMap')).map(Number),
+    };
+  });
+  infos.sort((a, b) => a.epoch - b.epoch);
+  const queues: LogicQueue[] = [];
+  for (const scope of new Set(infos.map((info) => info.scope))) {
+    const ofScope = infos.filter((info) => info.scope === scope);
+    const at = new Map<number, string>();
+    for (const { bname, ids } of ofScope) for (const id of ids) at.set(id, bname);
+    const brokerName = LOGIC_BROKER_PREFIX + (scope === GLOBAL_SCOPE ? scope.slice(2) : scope);
+    const total = Math.max(...ofScope.map((info) => info.totalQueues));
+    for (let queueId = 0; queueId < total; queueId++) queues.push({ brokerName, queueId, at: at.get(queueId) });
+  }
+  return queues.sort((a, b) => a.queueId - b.queueId);
+}
+
+function logicQueues(topic: string, route: TopicRoute): MessageQueue[] {
+  return route.logicQueues.map(({ brokerName, queueId }) => ({ topic, brokerName, queueId }));
 }
 
 function queuesOf(topic: string, brokerName: string, queueCount: number): MessageQueue[] {
@@ -93,6 +144,7 @@ export function publishQueues(topic: string, route: TopicRoute): MessageQueue[] 
         return queuesOf(topic, brokerName!, count(number));
       });
   }
+  if (route.logicQueues.length > 0) return logicQueues(topic, route);
   const masters = new Set<string>();
   for (const data of route.brokerDatas) if (data.brokerAddrs[MASTER_ID] !== undefined) masters.add(data.brokerName);
   return [...route.queueDatas]
@@ -103,6 +155,7 @@ export function publishQueues(topic: string, route: TopicRoute): MessageQueue[] 
 
 /** The queues that consumers share: readable ones; a slave alone can serve them. */
 export function subscribeQueues(topic: string, route: TopicRoute): MessageQueue[] {
+  if (route.logicQueues.length > 0) return logicQueues(topic, route);
   return route.queueDatas
     .filter((data) => (data.perm & PERM_READ) !== 0)
     .flatMap((data) => queuesOf(topic, data.brokerName, data.readQueueNums));

@@ -10,6 +10,7 @@ import type { ClientInstance } from './client-instance.ts';
 import { type EncodedMessage, propertyText } from './message-encoder.ts';
 import type { ReceivedMessage } from './message-types.ts';
 import { queueText } from './queues.ts';
+import { isLogicBroker } from './route.ts';
 import { SendKernel } from './send-kernel.ts';
 
 const TIMEOUT_MS = 5000;
@@ -54,8 +55,10 @@ export class SendBack {
   }
 
   async #askBroker(message: ReceivedMessage, delayLevel: number): Promise<void> {
-    const address =
-      message.queue.brokerName === '' ? dialable(message.storeHost) : await this.#client.masterAddress(message.queue);
+    const { brokerName } = message.queue;
+    // The record of a static topic lies where it was stored, whoever has the queue now.
+    const byHost = brokerName === '' || isLogicBroker(brokerName);
+    const address = byHost ? dialable(message.storeHost) : await this.#client.masterAddress(message.queue);
     const response = await this.#client.invokeBroker(
       address,
       RequestCode.CONSUMER_SEND_MSG_BACK,

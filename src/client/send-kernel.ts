@@ -3,7 +3,7 @@
 
 import { errorText, GantryError } from '../common/index.ts';
 import { type RemotingResponse, RequestCode, ResponseCode } from '../remoting/index.ts';
-import { BrokerError, isNetworkError } from './client-errors.ts';
+import { BrokerError, isNetworkError, isResponse } from './client-errors.ts';
 import type { ClientInstance } from './client-instance.ts';
 import { type EncodedMessage, sendHeader } from './message-encoder.ts';
 import type { MessageTrace } from './message-trace.ts';
@@ -24,6 +24,8 @@ const RETRY_CODES: ReadonlySet<number> = new Set([
   ResponseCode.NO_BUYER_ID,
   ResponseCode.NOT_IN_CURRENT_UNIT,
   ResponseCode.GO_AWAY,
+  // RocketMQ: no. The queue of a static topic has moved, and the route of now says where to.
+  ResponseCode.NOT_LEADER_FOR_QUEUE,
 ]);
 
 const STATUS: ReadonlyMap<number, SendStatus> = new Map([
@@ -96,6 +98,7 @@ export class SendKernel {
         const outOfTime = deadline - clock.monotonic() <= 0;
         if (outOfTime || i + 1 >= tries || !mayRetry(error)) throw withHistory(error, failures);
         failures.push(errorText(error));
+        if (isResponse(error, ResponseCode.NOT_LEADER_FOR_QUEUE)) await this.#client.routes.refresh(message.topic);
         this.#client.logger.debug(
           `sending ${message.msgId} to ${queueText(queue)} failed, trying again: ${errorText(error)}`,
         );

@@ -19,6 +19,7 @@ export type { QueryResult } from './read/message-reader.ts';
 export { QueueUnits } from './read/queue-units.ts';
 export type { RecoveryReport } from './recovery/report.ts';
 export type { QueueMove, Removal, RetentionCounts, RetentionFloor } from './retention/index.ts';
+export { isTimeToDelete } from './retention/index.ts';
 export type { Ready } from './segment/index.ts';
 export {
   type BrokerRole,

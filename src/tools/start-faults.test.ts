@@ -278,15 +278,18 @@ describe('a start fails with one line', { concurrency: 3 }, () => {
     await fails(where, ['broker', '-c', where.conf], [escaped(files[1]!), /65536/]);
   });
 
-  test('B58 both copies of a table are damaged', async () => {
-    const where = newCase();
-    fs.writeFileSync(`${where.store}/config/topics.json`, '{ "dataVersion"');
-    fs.writeFileSync(`${where.store}/config/topics.json.bak`, Buffer.alloc(512));
-    await fails(where, ['broker', '-c', where.conf], [/config\/topics\.json/, /topics\.json\.bak/], {
-      // The store was looked through before its tables; what it knows then it may note.
-      except: /^store\/(checkpoint|gantry)/,
+  for (const table of ['topics.json', 'topicQueueMapping.json']) {
+    test(`B58 both copies of ${table} are damaged`, async () => {
+      const where = newCase();
+      fs.writeFileSync(`${where.store}/config/${table}`, '{ "dataVersion"');
+      fs.writeFileSync(`${where.store}/config/${table}.bak`, Buffer.alloc(512));
+      const names = [escaped(`config/${table}`), escaped(`${table}.bak`)];
+      await fails(where, ['broker', '-c', where.conf], names, {
+        // The store was looked through before its tables; what it knows then it may note.
+        except: /^store\/(checkpoint|gantry)/,
+      });
     });
-  });
+  }
 });
 
 test('the key-value settings of a name server are damaged', async () => {

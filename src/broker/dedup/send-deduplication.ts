@@ -23,6 +23,8 @@ import type { BrokerContext } from '../broker-context.ts';
 import type { SendHeader } from '../processor/send-header.ts';
 import { answerPut, refuseStatus } from '../processor/send-outcome.ts';
 import type { SendTopic } from '../processor/send-topics.ts';
+import { logicPlaceOf } from '../statictopic/mapping-context.ts';
+import type { TopicQueueMappingDetail } from '../statictopic/topic-queue-mapping.ts';
 import * as names from '../topic/topic-names.ts';
 import { type FirstSend, SendWindow } from './send-window.ts';
 
@@ -113,7 +115,7 @@ export class SendDeduplication {
     this.#isPending = first === undefined;
     if (first === undefined) return false;
     const uniqKey = table.get(this.#uniqKey);
-    this.#answer(request, table, [first], header.batch ? { batchUniqId: uniqKey } : {});
+    this.#answer(request, topic, table, [first], header.batch ? { batchUniqId: uniqKey } : {});
     return true;
   }
 
@@ -160,9 +162,10 @@ export class SendDeduplication {
     }
   }
 
-  /** Answers what was stored before, when all of it is as durable as `waits` asks. */
+  /** Answers what was stored before, when all of it is as durable as `waits` asks; `mapping`: of a static topic. */
   answerFirsts(
     responder: Responder,
+    mapping: TopicQueueMappingDetail | undefined,
     firsts: readonly FirstSend[],
     waits: boolean,
     transactionId: string | undefined,
@@ -176,8 +179,7 @@ export class SendDeduplication {
     store.whenDurable(end, waits, (status, reason) => {
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: firsts.map((first) => createOffsetMessageId(storeHost, first.physicalOffset)).join(','),
-        queueId: head!.queueId,
-        queueOffset: head!.queueOffset,
+        ...logicPlaceOf(mapping, head!.queueId, head!.queueOffset),
         transactionId,
         ...more,
       }));
@@ -186,11 +188,12 @@ export class SendDeduplication {
 
   #answer(
     request: Request,
+    { mapping }: SendTopic,
     table: PropertyTable,
     firsts: readonly FirstSend[],
     more: Record<string, string | undefined> = {},
   ): void {
-    this.answerFirsts(request.defer(), firsts, this.#waits(table), table.get(this.#uniqKey), more);
+    this.answerFirsts(request.defer(), mapping, firsts, this.#waits(table), table.get(this.#uniqKey), more);
   }
 
   #waits(table: PropertyTable): boolean {
@@ -214,7 +217,7 @@ export class SendDeduplication {
       this.#batch = members;
       return false;
     }
-    if (known.length === firsts.length) this.#answer(request, table, known);
+    if (known.length === firsts.length) this.#answer(request, topic, table, known);
     else this.#putRest(request, header, topic, table, members, firsts, body);
     return true;
   }
@@ -285,7 +288,7 @@ export class SendDeduplication {
       const bytes = result.wroteOffset + result.wroteBytes - physicalOffset;
       return { physicalOffset, bytes, queueOffset: result.queueOffset + place, queueId: put.queueId };
     });
-    this.#answer(request, table, all);
+    this.#answer(request, topic, table, all);
   }
 
   /** A record of the log's tail. */

@@ -15,19 +15,20 @@ export class BatchAnswer {
     this.#ids = new OffsetMessageIds(storeHost);
   }
 
-  /** Writes the frame; `transactionId` is the batch's own UNIQ_KEY, if it has one. */
+  /** Writes the frame; `transactionId` is the batch's own UNIQ_KEY, if it has one; `queueOffset` stands for the result's. */
   write(
     writer: FrameWriter,
     opaque: number,
     queueId: number,
     result: PutResult,
     transactionId: string | undefined,
+    queueOffset: number = result.queueOffset,
   ): void {
     writer.begin(ResponseCode.SUCCESS, opaque);
     writer.fieldText(this.#head);
     writer.plainField('msgId', this.#ids.write(result.batchOffsets));
     writer.numberField('queueId', queueId);
-    writer.numberField('queueOffset', result.queueOffset);
+    writer.numberField('queueOffset', queueOffset);
     if (transactionId !== undefined) writer.field('transactionId', transactionId);
     writer.endHeader();
     writer.endFrame();

@@ -6,6 +6,8 @@ import { type Request, type Responder, ResponseCode } from '../../remoting/index
 import { type LongBatch, PutMessageStatus, type PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { BatchKeys, SendDeduplication } from '../dedup/send-deduplication.ts';
+import type { LogicQueue } from '../statictopic/mapping-context.ts';
+import { looseLogicOffset } from '../statictopic/topic-queue-mapping.ts';
 import { LongBatches } from './long-batches.ts';
 import { answerPut, refuse } from './send-outcome.ts';
 import type { SendTopic, SendTopics } from './send-topics.ts';
@@ -29,13 +31,14 @@ export class LongBatchSends {
     this.#batches = new LongBatches(context.clock, context.logger);
   }
 
-  /** Takes a batch; `put` is all of it but its body, and the batch's own. `keys`: what it is to be remembered by. */
+  /** Takes a batch; `put` is all of it but its body, and the batch's own. `keys`: what it is to be remembered by; `logic` as in SlowSends. */
   send(
     request: Request,
     put: PutRequest,
     topic: SendTopic,
     transactionId: string | undefined,
     keys: BatchKeys | undefined,
+    logic: LogicQueue | undefined,
   ): void {
     const body = request.keepBody();
     put.body = body.bytes;
@@ -47,7 +50,7 @@ export class LongBatchSends {
     channel.holdInput();
     this.#batches.add(this.#context.store.beginBatch(put), (batch, fault) => {
       body.release();
-      this.#put(batch, topic, fault, transactionId, oneway ? undefined : responder, keys);
+      this.#put(batch, topic, fault, transactionId, oneway ? undefined : responder, keys, logic);
       channel.resumeInput(Math.floor(bytes / SHARED_BYTES_PER_MS));
     });
   }
@@ -59,6 +62,7 @@ export class LongBatchSends {
     transactionId: string | undefined,
     responder: Responder | undefined,
     keys: BatchKeys | undefined,
+    logic: LogicQueue | undefined,
   ): void {
     const { stats, store, storeHost, topics } = this.#context;
     const { queueId, waitStoreMsgOK } = batch.request;
@@ -76,7 +80,8 @@ export class LongBatchSends {
     const firsts = keys && this.#once!.foundBatch(keys);
     if (firsts !== undefined) {
       batch.release();
-      if (responder !== undefined) this.#once!.answerFirsts(responder, firsts, waitStoreMsgOK, transactionId);
+      if (responder !== undefined)
+        this.#once!.answerFirsts(responder, topic.mapping, firsts, waitStoreMsgOK, transactionId);
       return;
     }
     store.putBatch(batch, result);
@@ -87,8 +92,8 @@ export class LongBatchSends {
     const answer = (status: PutMessageStatus, reason: string): void => {
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: Buffer.from(new OffsetMessageIds(storeHost).write(result.batchOffsets)).toString('latin1'),
-        queueId,
-        queueOffset: result.queueOffset,
+        queueId: logic?.globalId ?? queueId,
+        queueOffset: logic === undefined ? result.queueOffset : looseLogicOffset(logic.leader!, result.queueOffset),
         transactionId,
       }));
     };

@@ -20,6 +20,10 @@ import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
+import { forwardPull } from '../statictopic/forwarded-pull.ts';
+import { MappedPull } from '../statictopic/mapped-pull.ts';
+import { logicQueueOf, staticTopicOf } from '../statictopic/mapping-context.ts';
+import type { TopicQueueMappingDetail } from '../statictopic/topic-queue-mapping.ts';
 import { isYoungQueue } from '../store-reads.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
 import { PullChecks, type PullRefusal } from './pull-checks.ts';
@@ -45,6 +49,7 @@ const GROUP_SYS_FLAG = Buffer.from('"groupSysFlag":"');
 const MAX_OFFSET = Buffer.from('"maxOffset":"');
 const MIN_OFFSET = Buffer.from('"minOffset":"');
 const NEXT_BEGIN_OFFSET = Buffer.from('"nextBeginOffset":"');
+const OFFSET_DELTA = Buffer.from('"offsetDelta":"');
 const SUGGESTED_BROKER = Buffer.from('"suggestWhichBrokerId":"');
 const TOPIC_SYS_FLAG = Buffer.from('"topicSysFlag":"');
 
@@ -71,14 +76,60 @@ export class PullMessageProcessor {
 
   #handle(request: Request): void {
     const { header } = request;
+    const detail = staticTopicOf(this.#context.mappings, header);
+    if (detail === undefined) this.#pull(request, undefined);
+    else this.#pullStatic(request, detail);
+  }
+
+  /** A pull from a logic queue: from the place of its that lies here, or from another broker. */
+  #pullStatic(request: Request, detail: TopicQueueMappingDetail): void {
+    const { header } = request;
+    const logic = logicQueueOf(detail, header.int('queueId'));
+    if (logic.leader === undefined) {
+      const remark = `${detail.topic}-${logic.globalId} cannot find mapping item in request process of current broker ${detail.bname}`;
+      request.respond(ResponseCode.NOT_LEADER_FOR_QUEUE, remark);
+      return;
+    }
+    const mapped = new MappedPull(logic, header.long('queueOffset'));
+    if (mapped.isHere) {
+      this.#pull(request, mapped);
+      return;
+    }
+    const group = header.required('consumerGroup');
+    const { queueId } = logic.leader;
+    const refusal = this.#checks.refusalOf(request.code, group, detail.topic, queueId, request.channel.remoteAddress);
+    if (refusal !== undefined) {
+      const { code, remark, forbiddenType } = refusal;
+      request.respond(code, remark, { forbiddenType });
+      return;
+    }
+    if ((header.int('sysFlag') & COMMIT_OFFSET) !== 0) {
+      this.#commitLogic(request, mapped, group, header.longOr('commitOffset', 0));
+    }
+    forwardPull(this.#context, request, mapped);
+  }
+
+  /** RocketMQ: takes the logic offset for one of the queue. */
+  #commitLogic(request: Request, mapped: MappedPull, group: string, logicOffset: number): void {
+    const { offsets } = this.#context;
+    const place = mapped.committed(logicOffset);
+    const { topic } = mapped.queue.detail;
+    if (place === undefined || offsets.hasReset(group, topic, place.queueId)) return;
+    offsets.commit(request.channel.remoteAddress, group, topic, place.queueId, place.offset);
+  }
+
+  /** `mapped`: the place of a logic queue that is read. */
+  #pull(request: Request, mapped: MappedPull | undefined): void {
+    const { header } = request;
     const { config } = this.#context;
     const checks = this.#checks;
     const filters = this.#filters;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
-    const queueId = header.int('queueId');
-    const offset = header.long('queueOffset');
-    const maxMessages = header.int('maxMsgNums');
+    const queueId = mapped === undefined ? header.int('queueId') : mapped.item.queueId;
+    const offset = mapped === undefined ? header.long('queueOffset') : mapped.queueOffset;
+    const most = header.int('maxMsgNums');
+    const maxMessages = mapped === undefined ? most : mapped.limit(most);
     const sysFlag = header.int('sysFlag');
     // RocketMQ: those three are 0 in a request without them.
     const commitOffset = header.longOr('commitOffset', 0);
@@ -96,6 +147,8 @@ export class PullMessageProcessor {
       return;
     }
 
+    const commits = (sysFlag & COMMIT_OFFSET) !== 0;
+    if (commits && mapped !== undefined) this.#commitLogic(request, mapped, group, commitOffset);
     const maxBytes = Math.min(MAX_PULL_BYTES, Math.max(100, header.intOr('maxMsgBytes', MAX_PULL_BYTES)));
     const now = this.#context.clock.now();
     const canSuspend = (sysFlag & SUSPEND) !== 0;
@@ -110,7 +163,7 @@ export class PullMessageProcessor {
       filter: filters.filter,
       ofGroup,
       subVersion,
-      commitOffset: (sysFlag & COMMIT_OFFSET) !== 0 ? commitOffset : -1,
+      commitOffset: commits && mapped === undefined ? commitOffset : -1,
       deadline: canSuspend && !request.oneway ? now + waitMs : 0,
       topicSysFlag: checks.topic.topicSysFlag,
       groupSysFlag: checks.group.groupSysFlag,
@@ -119,6 +172,7 @@ export class PullMessageProcessor {
       askedTopic: topic,
       broadcaster: undefined,
       fromProxy: false,
+      mapped,
     });
     if (config.enableBroadcastOffsetStore) this.#noteBroadcaster(request, pull.wants);
     const lightQueue = header.get('liteTopic');
@@ -142,6 +196,11 @@ export class PullMessageProcessor {
   /** Goes on with a pull that waited. What has been forbidden meanwhile is forbidden for it, too, and what its group subscribes to now counts. */
   resume(pull: Pull): void {
     const { wants } = pull;
+    if (wants.mapped !== undefined && this.#context.mappings.find(wants.askedTopic) !== wants.mapped.queue.detail) {
+      // Its queue lies elsewhere now.
+      pull.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 'the topic is mapped anew', wants.mapped.samePlace());
+      return;
+    }
     const { group, askedTopic, queueId, subVersion } = wants;
     const refusal =
       this.#checks.refusalOf(pull.requestCode, group, askedTopic, queueId, pull.channel.remoteAddress) ??
@@ -234,7 +293,8 @@ export class PullMessageProcessor {
       return;
     }
     stats.getMissed++;
-    const code = pullCode(result.status, wants.offset);
+    const ofQueue = pullCode(result.status, wants.offset);
+    const code = wants.mapped === undefined ? ofQueue : wants.mapped.placeOf(ofQueue, result).code;
     if (code === ResponseCode.PULL_NOT_FOUND && mayHold && wants.deadline > this.#context.clock.now()) {
       this.#hold.hold(pull);
       return;
@@ -334,11 +394,14 @@ export class PullMessageProcessor {
 
   /** The header of an answer that says where the queue stands. */
   #header(writer: FrameWriter, code: number, { opaque, wants }: Pull, result: GetResult): void {
+    const { mapped } = wants;
+    const place = mapped === undefined ? result : mapped.placeOf(code, result);
     writer.begin(code, opaque);
     writer.numberAfter(GROUP_SYS_FLAG, wants.groupSysFlag);
-    writer.numberAfter(MAX_OFFSET, result.maxOffset);
-    writer.numberAfter(MIN_OFFSET, result.minOffset);
-    writer.numberAfter(NEXT_BEGIN_OFFSET, result.nextBeginOffset);
+    writer.numberAfter(MAX_OFFSET, place.maxOffset);
+    writer.numberAfter(MIN_OFFSET, place.minOffset);
+    writer.numberAfter(NEXT_BEGIN_OFFSET, place.nextBeginOffset);
+    if (mapped !== undefined) writer.numberAfter(OFFSET_DELTA, mapped.offsetDelta);
     writer.numberAfter(SUGGESTED_BROKER, this.#suggestedBroker(wants, result));
     writer.numberAfter(TOPIC_SYS_FLAG, wants.topicSysFlag);
     writer.endHeader(getStatusName(result.status));
@@ -366,6 +429,8 @@ interface PullWants extends GetRequest {
   deadline: number;
   topicSysFlag: number;
   groupSysFlag: number;
+  /** Of a static topic: the place that is read. */
+  mapped: MappedPull | undefined;
 }
 
 /** A pull under way. */

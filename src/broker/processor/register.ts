@@ -3,6 +3,8 @@
 import { RequestCode, withBodyLimit } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { registerLite } from '../lite/register-lite.ts';
+import { withStaticOffsets } from '../statictopic/static-offsets.ts';
+import { registerStaticTopicAdmin } from '../statictopic/static-topic-admin.ts';
 import { registerResumeCheck } from '../transaction/resume-check.ts';
 import { registerBrokerAdmin } from './broker-admin.ts';
 import { registerClientAdmin } from './client-admin.ts';
@@ -37,13 +39,14 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
     },
   };
   registerClientManage(registry, context);
-  registerConsumerManage(registry, context);
+  registerConsumerManage(withStaticOffsets(registry, context), context);
   registerLock(registry, context);
   registerSendBack(registry, context);
   registerRecallMessage(registry, context);
   registerTimerAdmin(registry, context);
   registerQueryMessage(registry, context);
   registerTopicAdmin(registry, context);
+  registerStaticTopicAdmin(registry, context);
   registerSubscriptionAdmin(registry, context);
   registerOffsetAdmin(registry, context);
   registerResetOffset(registry, context);

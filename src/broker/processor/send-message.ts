@@ -31,6 +31,9 @@ import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { parseDelayLevel } from '../internal-put.ts';
+import { type LogicQueue, logicQueueOf, notLeaderText } from '../statictopic/mapping-context.ts';
+import { looseLogicOffset } from '../statictopic/topic-queue-mapping.ts';
+import { typeInTable } from '../topic/message-type.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { HalfSends } from '../transaction/half-sends.ts';
 import { BatchAnswer } from './batch-answer.ts';
@@ -77,6 +80,8 @@ export class SendMessageProcessor {
   readonly #uniqueIds: UniqueIds;
   readonly #held: HeldInput;
   readonly #once: SendDeduplication | undefined;
+  /** The logic queue that the send at hand goes to, if its topic is a static one. */
+  #logic: LogicQueue | undefined;
 
   readonly #region: NameBytes = nameBytes(PropertyName.MSG_REGION);
   readonly #regionPair: Uint8Array;
@@ -150,6 +155,7 @@ export class SendMessageProcessor {
     const header = this.#header;
     header.read(request.header, v2);
     const topic = this.#topics.find(header);
+    if (topic.mapping !== undefined && !this.#toPhysicalQueue(request, header, topic)) return;
     if (!this.#check(request, header, topic)) return;
     if (request.bodyEnd === request.bodyStart) {
       refuse(this.#context, request, ResponseCode.MESSAGE_ILLEGAL, 'the message body is empty');
@@ -166,6 +172,7 @@ export class SendMessageProcessor {
     }
     const table = this.#table;
     table.read(header.properties, header.propertiesStart, header.propertiesEnd);
+    if (topic.expectedType !== undefined && !this.#isOfType(request, topic.expectedType)) return;
     if (this.#once?.begin(request, header, topic, table) === true) return;
     const sysFlag = topic.isMultiTag ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
     if (header.batch) {
@@ -173,10 +180,10 @@ export class SendMessageProcessor {
       return;
     }
     let half = false;
-    if (topic.isRetry || (sysFlag & SysFlag.INNER_BATCH) !== 0 || this.#isSpecial()) {
-      half = !topic.isRetry && this.#halves.takes(table, sysFlag);
+    if (topic.isSlow || (sysFlag & SysFlag.INNER_BATCH) !== 0 || this.#isSpecial()) {
+      half = !topic.isSlow && this.#halves.takes(table, sysFlag);
       if (!half) {
-        this.#slow.send(request, header, topic, queueId, sysFlag);
+        this.#slow.send(request, header, topic, queueId, sysFlag, this.#logicOf(topic));
         return;
       }
     }
@@ -219,6 +226,33 @@ export class SendMessageProcessor {
     if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return undefined;
     const topic = this.#topics.find(header);
     return this.#check(request, header, topic) ? topic : undefined;
+  }
+
+  /** Turns the logic queue that a send to a static topic names into the one where it lies. False if the send was refused. */
+  #toPhysicalQueue(request: Request, header: SendHeader, topic: SendTopic): boolean {
+    this.#logic = undefined;
+    if (!request.header.bool('lo', true)) return true;
+    const logic = logicQueueOf(topic.mapping!, header.queueId, true);
+    if (logic.leader === undefined) {
+      request.respond(ResponseCode.NOT_LEADER_FOR_QUEUE, notLeaderText(logic));
+      return false;
+    }
+    this.#logic = logic;
+    header.queueId = logic.leader.queueId;
+    return true;
+  }
+
+  /** Whether the message at hand is of its topic's type; answers the refusal. */
+  #isOfType(request: Request, expected: string): boolean {
+    const actual = typeInTable(this.#table);
+    if (actual === expected) return true;
+    const remark = `TopicMessageType validate failed, the expected type is ${expected}, but actual type is ${actual}`;
+    refuse(this.#context, request, ResponseCode.MESSAGE_ILLEGAL, remark);
+    return false;
+  }
+
+  #logicOf(topic: SendTopic): LogicQueue | undefined {
+    return topic.mapping === undefined ? undefined : this.#logic;
   }
 
   /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
@@ -303,7 +337,7 @@ export class SendMessageProcessor {
       }
     }
     if (topic.config!.isBatchQueue && this.#table.find(this.#uniqKey) >= 0) {
-      this.#slow.sendBatch(request, header, topic, queueId, sysFlag);
+      this.#slow.sendBatch(request, header, topic, queueId, sysFlag, this.#logicOf(topic));
       return;
     }
     if (request.bodyEnd - request.bodyStart > LONG_BATCH_BYTES) {
@@ -326,7 +360,13 @@ export class SendMessageProcessor {
     if (request.oneway) return;
     request.takeOver();
     const transactionId = this.#table.get(this.#uniqKey);
-    this.#batchAnswer.write(this.#writerOf(request.channel), request.opaque, queueId, result, transactionId);
+    const writer = this.#writerOf(request.channel);
+    const logic = this.#logicOf(topic);
+    if (logic === undefined) this.#batchAnswer.write(writer, request.opaque, queueId, result, transactionId);
+    else {
+      const queueOffset = looseLogicOffset(logic.leader!, result.queueOffset);
+      this.#batchAnswer.write(writer, request.opaque, logic.globalId, result, transactionId, queueOffset);
+    }
   }
 
   /** A batch that would hold up everybody else. */
@@ -338,7 +378,8 @@ export class SendMessageProcessor {
     put.flag = header.flag;
     put.batch = true;
     put.waitStoreMsgOK = this.#waits();
-    this.#longBatches.send(request, put, topic, this.#table.get(this.#uniqKey), this.#once?.takeBatch());
+    const transactionId = this.#table.get(this.#uniqKey);
+    this.#longBatches.send(request, put, topic, transactionId, this.#once?.takeBatch(), this.#logicOf(topic));
   }
 
   /** Sets what single sends and batches share. */

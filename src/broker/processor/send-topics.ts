@@ -6,6 +6,8 @@ import { copy } from '../../message/index.ts';
 import { type Request, ResponseCode } from '../../remoting/index.ts';
 import { type ConsumeQueue, isLightQueue } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import type { TopicQueueMappingDetail } from '../statictopic/topic-queue-mapping.ts';
+import { expectedType } from '../topic/message-type.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { TrafficCount } from '../traffic-stats.ts';
@@ -25,6 +27,12 @@ export interface SendTopic {
   /** Why no one may send to it by its name alone. */
   readonly fault: { code: number; remark: string } | undefined;
   readonly isRetry: boolean;
+  /** Of a static topic: where its logic queues lie. */
+  mapping: TopicQueueMappingDetail | undefined;
+  /** The type that its messages must have; undefined: any. */
+  expectedType: string | undefined;
+  /** Its messages never take the fast way: a retry or a static topic. */
+  isSlow: boolean;
   /** What has been sent to it; one of its own until the topic exists. */
   puts: TrafficCount;
 }
@@ -69,6 +77,9 @@ export class SendTopics {
       bytes: own,
       fault: nameFault(name),
       isRetry: name.startsWith(names.RETRY_GROUP_TOPIC_PREFIX),
+      mapping: undefined,
+      expectedType: undefined,
+      isSlow: false,
       puts: new TrafficCount(),
     };
     // Every name of a light queue exists.
@@ -99,6 +110,9 @@ export class SendTopics {
     topic.queues = config === undefined ? undefined : this.#context.store.queuesOf(topic.name);
     if (config !== undefined) topic.puts = this.#context.traffic.puts.of(topic.name);
     topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
+    topic.expectedType = config === undefined ? undefined : expectedType(this.#context.config, config);
+    topic.mapping = this.#context.mappings.find(topic.name);
+    topic.isSlow = topic.isRetry || topic.mapping !== undefined;
   }
 
   /** Creates a topic for a send to it, if that may be. */

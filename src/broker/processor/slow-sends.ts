@@ -16,9 +16,12 @@ import { PeerVersion, type Request, ResponseCode } from '../../remoting/index.ts
 import { isStored, PutMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
-import { applyDelayLevel, delayLevelOf, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
+import { applyDelayLevel, type InternalMessage, parseDelayLevel, putInternal } from '../internal-put.ts';
 import { lightSendRefusal } from '../lite/light-sends.ts';
+import type { LogicQueue } from '../statictopic/mapping-context.ts';
+import { looseLogicOffset } from '../statictopic/topic-queue-mapping.ts';
 import { applyTimer } from '../timer/timer-put.ts';
+import { priorityOf, typeOfProperties } from '../topic/message-type.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
@@ -37,8 +40,15 @@ export class SlowSends {
     this.#uniqueIds = uniqueIds;
   }
 
-  /** Stores and answers a single message, or refuses it. */
-  send(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+  /** Stores and answers a single message, or refuses it. `logic`: the queue of a static topic that its sender means. */
+  send(
+    request: Request,
+    header: SendHeader,
+    topic: SendTopic,
+    queueId: number,
+    sysFlag: number,
+    logic: LogicQueue | undefined,
+  ): void {
     const context = this.#context;
     const properties = parsePropertyBytes(header.properties, header.propertiesStart, header.propertiesEnd);
     const half = isTransactional(properties, topic.isRetry, header.reconsumeTimes);
@@ -60,7 +70,7 @@ export class SlowSends {
     if (applyLiteAndPriority(message, topic.config!)) answeredQueueId = message.queueId;
     properties.set(PropertyName.CLUSTER, context.config.brokerClusterName);
     if (half) {
-      this.#putHalf(request, message, answeredQueueId, uniqKey);
+      this.#putHalf(request, message, answeredQueueId, uniqKey, logic);
       return;
     }
     const timer = applyTimer(context, message);
@@ -70,16 +80,23 @@ export class SlowSends {
     }
     applyDelayLevel(message, context.schedule.maxDelayLevel);
     const recallHandle = recallHandleOf(properties, context.config.brokerName);
-    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, recallHandle === undefined ? {} : { recallHandle });
+    const more = recallHandle === undefined ? {} : { recallHandle };
+    this.#putAndAnswer(request, message, answeredQueueId, uniqKey, more, logic);
     if (message.topic === names.TIMER_TOPIC) context.timer.noted();
   }
 
   /** Stores half of a transaction. */
-  #putHalf(request: Request, message: InternalMessage, queueId: number, uniqKey: string): void {
+  #putHalf(
+    request: Request,
+    message: InternalMessage,
+    queueId: number,
+    uniqKey: string,
+    logic: LogicQueue | undefined,
+  ): void {
     const { transactions } = this.#context;
     const { topic } = message;
     makeHalf(message);
-    this.#putAndAnswer(request, message, queueId, uniqKey, {}, () => {
+    this.#putAndAnswer(request, message, queueId, uniqKey, {}, logic, () => {
       transactions.metrics.add(topic, 1);
       transactions.wake();
     });
@@ -92,6 +109,7 @@ export class SlowSends {
     queueId: number,
     uniqKey: string,
     more: Record<string, string>,
+    logic: LogicQueue | undefined,
     stored?: () => void,
   ): void {
     const { store, storeHost, stats, traffic } = this.#context;
@@ -103,8 +121,8 @@ export class SlowSends {
       if (status === PutMessageStatus.PUT_OK) stored?.();
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),
-        queueId,
-        queueOffset: result.queueOffset,
+        queueId: logic?.globalId ?? queueId,
+        queueOffset: logic === undefined ? result.queueOffset : looseLogicOffset(logic.leader!, result.queueOffset),
         transactionId: uniqKey,
         ...more,
       }));
@@ -161,7 +179,14 @@ export class SlowSends {
   }
 
   /** A batch to a topic of batch queues becomes one record that holds it as it came; consumers split it. */
-  sendBatch(request: Request, header: SendHeader, topic: SendTopic, queueId: number, sysFlag: number): void {
+  sendBatch(
+    request: Request,
+    header: SendHeader,
+    topic: SendTopic,
+    queueId: number,
+    sysFlag: number,
+    logic: LogicQueue | undefined,
+  ): void {
     const { config } = this.#context;
     const body = request.bodyCopy();
     const view = viewOf(body);
@@ -184,7 +209,7 @@ export class SlowSends {
     const flags = sysFlag | SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH;
     const message = messageOf(request, header, topic, queueId, flags, body, properties);
     const uniqKey = properties.get(PropertyName.UNIQ_KEY)!;
-    this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey });
+    this.#putAndAnswer(request, message, queueId, uniqKey, { batchUniqId: uniqKey }, logic);
   }
 }
 
@@ -217,17 +242,18 @@ function messageOf(
   };
 }
 
-/** Whether its priority has chosen another queue. */
+/** Whether its priority has chosen another queue. RocketMQ: whatever the topic's type is. */
 function applyLiteAndPriority(message: InternalMessage, config: TopicConfig): boolean {
   const { properties } = message;
   const lite = properties.get(PropertyName.LITE_TOPIC);
   if (lite !== undefined && lite !== '')
     properties.set(PropertyName.INNER_MULTI_DISPATCH, names.lightQueueOf(message.topic, lite));
-  const wanted = properties.get(PropertyName.PRIORITY) ?? '';
-  if (!/^\d{1,9}$/.test(wanted)) return false;
-  const priority = Number(wanted);
-  const other = lite !== undefined || delayLevelOf(properties) > 0 || properties.has(PropertyName.SHARDING_KEY);
-  if (other) properties.delete(PropertyName.PRIORITY);
-  else message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
-  return !other;
+  const priority = priorityOf(properties);
+  if (priority < 0) return false;
+  if (typeOfProperties(properties) !== 'PRIORITY') {
+    properties.delete(PropertyName.PRIORITY);
+    return false;
+  }
+  message.queueId = Math.max(0, Math.min(priority, config.writeQueueNums - 1));
+  return true;
 }

@@ -68,7 +68,9 @@ interface OffsetWrapper {
 }
 
 async function standOf(context: BrokerContext, group: string, topic: string, queueId: number): Promise<OffsetWrapper> {
-  const consumerOffset = Math.max(0, context.offsets.query(group, topic, queueId));
+  const committed = context.offsets.query(group, topic, queueId);
+  // RocketMQ: of a static topic the group may be in another place of the logic queue, and 0 would be taken for its offset.
+  const consumerOffset = context.mappings.find(topic) === undefined ? Math.max(0, committed) : committed;
   const time = consumerOffset > 0 ? await context.store.messageStoreTimestamp(topic, queueId, consumerOffset - 1) : 0;
   return {
     brokerOffset: context.store.maxOffsetInQueue(topic, queueId),

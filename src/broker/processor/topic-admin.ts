@@ -4,9 +4,10 @@ import { GantryError } from '../../common/index.ts';
 import { parseJson, type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
-import { DataVersion } from '../data-version.ts';
+import type { DataVersion } from '../data-version.ts';
 import { readText } from '../json-fields.ts';
 import { isLiteTopic } from '../lite/lite-metadata.ts';
+import { detailFields } from '../statictopic/topic-queue-mapping.ts';
 import { parseAttributes } from '../topic/attributes.ts';
 import { queueNumsFault, TopicConfig } from '../topic/topic-config.ts';
 import { readTopicConfig, topicFields } from '../topic/topic-json.ts';
@@ -26,14 +27,14 @@ export function registerTopicAdmin(registry: HandlerRegistry, context: BrokerCon
 }
 
 /** Why an administrator may not touch a topic of this name; undefined if he may. */
-function topicFault(context: BrokerContext, topic: string): string | undefined {
+export function topicFault(context: BrokerContext, topic: string): string | undefined {
   const fault = topicNameFault(topic);
   if (fault !== undefined) return fault;
   const ours = context.config.validateSystemTopicWhenUpdateTopic && context.topics.systemTopics.isSystem(topic);
   return ours ? `The topic[${topic}] is conflict with system topic.` : undefined;
 }
 
-function queuesFault(topic: TopicConfig): string | undefined {
+export function queuesFault(topic: TopicConfig): string | undefined {
   return queueNumsFault('readQueueNums', topic.readQueueNums) ?? queueNumsFault('writeQueueNums', topic.writeQueueNums);
 }
 
@@ -122,6 +123,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     let offsetsChanged = false;
     for (const name of doomed) {
       context.topics.delete(name);
+      context.mappings.delete(name);
       context.timer.metrics.remove(name);
       context.orders.removeTopic(name);
       if (context.offsets.removeTopic(name)) offsetsChanged = true;
@@ -137,7 +139,7 @@ function getAllTopics(context: BrokerContext, request: Request): void {
   const sequence = header.get('topicSeq');
   const most = header.get('maxTopicNum');
   const version = header.get('dataVersion');
-  const { topics, config } = context;
+  const { topics, mappings, config } = context;
   const paged = config.enableSplitMetadata && (sequence !== undefined || most !== undefined || version !== undefined);
   const chosen = paged
     ? topics.page(
@@ -145,11 +147,14 @@ function getAllTopics(context: BrokerContext, request: Request): void {
         Math.min(config.splitMetadataSize, header.intOr('maxTopicNum', config.splitMetadataSize)),
       )
     : [...topics.all()];
+  const details = (paged ? chosen.map((topic) => mappings.find(topic.topicName)) : [...mappings.all()])
+    .filter((detail) => detail !== undefined)
+    .map((detail) => [detail.topic, detailFields(detail)] as const);
   const body = {
     dataVersion: topics.dataVersion.fields(),
-    mappingDataVersion: new DataVersion(0).fields(),
+    mappingDataVersion: mappings.dataVersion.fields(),
     topicConfigTable: new Map(chosen.map((topic) => [topic.topicName, topicFields(topic)])),
-    topicQueueMappingDetailMap: {},
+    topicQueueMappingDetailMap: new Map(details),
     topicQueueMappingInfoMap: {},
   };
   request.respond(ResponseCode.SUCCESS, null, { totalTopicNum: topics.size }, toJsonBytes(body));
@@ -171,5 +176,8 @@ function getTopic(context: BrokerContext, request: Request): void {
     request.respond(ResponseCode.TOPIC_NOT_EXIST, `No topic in this broker. topic: ${name}`);
     return;
   }
-  request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(topicFields(topic)));
+  const detail = request.header.bool('lo', false) ? context.mappings.find(name) : undefined;
+  const fields =
+    detail === undefined ? topicFields(topic) : { ...topicFields(topic), mappingDetail: detailFields(detail) };
+  request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(fields));
 }

@@ -8,7 +8,7 @@
 import { type Clock, errorText, type Logger, type Timer } from '../../common/index.ts';
 import { type Channel, parseJson, type RemotingResponse } from '../../remoting/index.ts';
 import { type BrokerIdentity, NameServerPeer, type PeerOptions, within } from './name-server-peer.ts';
-import { RegistrationBodies, type TopicTable } from './registration-body.ts';
+import { type MappingTable, RegistrationBodies, type TopicTable } from './registration-body.ts';
 
 export type { BrokerIdentity } from './name-server-peer.ts';
 export type { TopicTable } from './registration-body.ts';
@@ -23,6 +23,8 @@ export interface RegistrationDeps {
 export interface RegistrationOptions {
   readonly identity: BrokerIdentity;
   readonly topics: TopicTable;
+  /** Its static topics. Default: none. */
+  readonly mappings?: MappingTable;
   /** `a:1;b:2`; may be empty, and then there is nothing to do until `setNameServers`. */
   readonly nameServers: string;
   /** The broker's own permission bits, read at each registration (brokerPermission). Default: read and write. */
@@ -71,7 +73,12 @@ export class NameServerRegistration {
     this.#deps = deps;
     this.#peerOptions = {
       identity: options.identity,
-      bodies: new RegistrationBodies(options.topics, options.permission ?? (() => READ_WRITE), deps.clock),
+      bodies: new RegistrationBodies(
+        options.topics,
+        options.permission ?? (() => READ_WRITE),
+        deps.clock,
+        options.mappings,
+      ),
       connect: deps.connect,
       clock: deps.clock,
       logger: deps.logger,

@@ -3,6 +3,7 @@
 
 import { assert, type Clock, crc32 } from '../../common/index.ts';
 import { toJson, toJsonBytes } from '../../remoting/index.ts';
+import { infoFields, type TopicQueueMappingDetail } from '../statictopic/topic-queue-mapping.ts';
 import { isReadable, isWriteable, type TopicConfig } from '../topic/topic-config.ts';
 import { topicFields } from '../topic/topic-json.ts';
 
@@ -11,6 +12,13 @@ export interface TopicTable {
   readonly dataVersion: { fields(): { counter: number; stateVersion: number; timestamp: number } };
   all(): Iterable<TopicConfig>;
   select(topic: string): TopicConfig | undefined;
+}
+
+/** The static topics of a broker; TopicQueueMappingManager is one. */
+export interface MappingTable {
+  readonly dataVersion: { readonly counter: number };
+  all(): Iterable<TopicQueueMappingDetail>;
+  find(topic: string): TopicQueueMappingDetail | undefined;
 }
 
 /** A body with its checksum, as REGISTER_BROKER carries them. */
@@ -24,19 +32,22 @@ const SLICE_TOPICS = 500;
 const FILTER_SERVERS = '{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":';
 // RocketMQ: a fresh mapping version at each registration; a fixed one lets equal tables have equal bytes.
 const BEFORE_TOPICS = ',"mappingDataVersion":{"counter":0,"stateVersion":0,"timestamp":0},"topicConfigTable":{';
-const AFTER_TOPICS = '},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}}';
+const AFTER_TOPICS = '},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{';
+const AFTER_MAPPINGS = '}}}';
 
 /** Builds bodies of one broker. */
 export class RegistrationBodies {
   readonly #topics: TopicTable;
   readonly #permission: () => number;
   readonly #clock: Clock;
+  readonly #mappings: MappingTable | undefined;
   #wholeKey = '';
   #whole: Promise<RegistrationBody> | undefined;
 
   /** `permission` is the broker's own (brokerPermission): what it lacks no topic has. */
-  constructor(topics: TopicTable, permission: () => number, clock: Clock) {
+  constructor(topics: TopicTable, permission: () => number, clock: Clock, mappings?: MappingTable) {
     this.#topics = topics;
+    this.#mappings = mappings;
     this.#permission = permission;
     this.#clock = clock;
   }
@@ -48,10 +59,10 @@ export class RegistrationBodies {
 
   /** The body with all topics, as they are at the call. */
   whole(): Promise<RegistrationBody> {
-    const key = `${this.dataVersion()}/${this.#permission()}`;
+    const key = `${this.dataVersion()}/${this.#permission()}/${this.#mappings?.dataVersion.counter}`;
     if (this.#whole === undefined || key !== this.#wholeKey) {
       this.#wholeKey = key;
-      this.#whole = this.#build(this.dataVersion(), [...this.#topics.all()]);
+      this.#whole = this.#build(this.dataVersion(), [...this.#topics.all()], [...(this.#mappings?.all() ?? [])]);
     }
     return this.#whole;
   }
@@ -59,11 +70,15 @@ export class RegistrationBodies {
   /** The body with some topics, under the version of the table; those that do not exist (any more) are left out. */
   some(names: Iterable<string>): RegistrationBody {
     const parts: string[] = [];
+    const mappings: TopicQueueMappingDetail[] = [];
     for (const name of names) {
       const topic = this.#topics.select(name);
-      if (topic !== undefined) parts.push(this.#entry(topic));
+      if (topic === undefined) continue;
+      parts.push(this.#entry(topic));
+      const mapping = this.#mappings?.find(name);
+      if (mapping !== undefined) mappings.push(mapping);
     }
-    return assemble(this.dataVersion(), parts);
+    return assemble(this.dataVersion(), parts, mappings);
   }
 
   /** TopicRouteData of one topic, as REGISTER_TOPIC_IN_NAMESRV carries it; undefined if it does not exist (any more). */
@@ -74,14 +89,18 @@ export class RegistrationBodies {
     return toJsonBytes({ queueDatas: [{ brokerName, perm, readQueueNums, topicSysFlag, writeQueueNums }] });
   }
 
-  async #build(dataVersion: string, topics: readonly TopicConfig[]): Promise<RegistrationBody> {
+  async #build(
+    dataVersion: string,
+    topics: readonly TopicConfig[],
+    mappings: readonly TopicQueueMappingDetail[],
+  ): Promise<RegistrationBody> {
     const parts: string[] = [];
     for (const topic of topics) {
       parts.push(this.#entry(topic));
       if (parts.length % SLICE_TOPICS === 0) await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
     assert(parts.length === topics.length, 'every topic is registered');
-    return assemble(dataVersion, parts);
+    return assemble(dataVersion, parts, mappings);
   }
 
   #entry(topic: TopicConfig): string {
@@ -96,7 +115,13 @@ export class RegistrationBodies {
   }
 }
 
-function assemble(dataVersion: string, topics: readonly string[]): RegistrationBody {
-  const bytes = Buffer.from(FILTER_SERVERS + dataVersion + BEFORE_TOPICS + topics.join(',') + AFTER_TOPICS, 'utf8');
+function assemble(
+  dataVersion: string,
+  topics: readonly string[],
+  mappings: readonly TopicQueueMappingDetail[],
+): RegistrationBody {
+  const infos = mappings.map((detail) => `${JSON.stringify(detail.topic)}:${toJson(infoFields(detail))}`).join(',');
+  const text = FILTER_SERVERS + dataVersion + BEFORE_TOPICS + topics.join(',') + AFTER_TOPICS + infos + AFTER_MAPPINGS;
+  const bytes = Buffer.from(text, 'utf8');
   return { bytes, crc: crc32(bytes) };
 }

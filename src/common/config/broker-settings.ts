@@ -169,7 +169,9 @@ export const BROKER_SETTINGS: SettingTable = {
     ),
     later('enableRemoteEscape', 'bool', false, '', 'Whether such a slave writes to other brokers.'),
     later('syncBrokerMemberGroupPeriod', 'int', 1000, 'ms', 'How often the members of the group are asked for.'),
-    later('forwardTimeout', 'long', 3000, 'ms', 'How long a forwarded request waits.'),
+    honoured('forwardTimeout', 'long', 3000, 'ms', 'How long a request for a static topic waits for another broker.', {
+      live: true,
+    }),
     later('messageStorePlugIn', 'text', '', '', 'Java classes that wrap the store.', {
       ...mustBeEmpty('Java classes cannot be loaded, and messages might be expected elsewhere, as in tiered storage'),
     }),
@@ -314,6 +316,14 @@ export const BROKER_SETTINGS: SettingTable = {
       '',
       'Start a group that has no offset yet at the first message of a young queue, even if it asked for the last, as RocketMQ does; false leaves it to the client.',
       { live: true },
+    ),
+
+    honoured(
+      'gantryTopicMessageTypeCheck',
+      'bool',
+      false,
+      '',
+      "Refuse a message whose type (NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE) is not its topic's message.type, as RocketMQ's proxy does.",
     ),
 
     // Sends that come twice.

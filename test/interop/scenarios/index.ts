@@ -18,6 +18,7 @@ import { queueKinds } from './queue-kinds.ts';
 import { retention } from './retention.ts';
 import { roundTrip } from './round-trip.ts';
 import { timers } from './timers.ts';
+import { topicKinds } from './topic-kinds.ts';
 import { transactions } from './transactions.ts';
 import { wire } from './wire.ts';
 
@@ -35,6 +36,7 @@ export const suites: readonly Suite[] = [
   python,
   queueKinds,
   liteTopics,
+  topicKinds,
   retention,
   transactions,
   delayRetry,

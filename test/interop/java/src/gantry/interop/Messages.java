@@ -13,6 +13,7 @@ final class Messages {
     private final int size;
     private final String prefix;
     private final String[] lightQueues;
+    private final int priorities;
 
     Messages(Args args) {
         topic = args.need("topic");
@@ -22,6 +23,7 @@ final class Messages {
         size = args.number("size", 64);
         prefix = args.text("prefix", "m");
         lightQueues = args.text("multi-dispatch", "").split(";");
+        priorities = args.number("priorities", 0);
     }
 
     Message make(int index) {
@@ -45,6 +47,9 @@ final class Messages {
         String light = lightQueues[index % lightQueues.length];
         if (!light.isEmpty()) {
             message.putUserProperty("INNER_MULTI_DISPATCH", light);
+        }
+        if (priorities > 0) {
+            message.setPriority(index % priorities);
         }
         message.putUserProperty("index", String.valueOf(index));
         message.setFlag(index % 7);

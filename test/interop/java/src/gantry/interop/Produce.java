@@ -105,6 +105,7 @@ final class Produce {
         producer.setDefaultTopicQueueNums(args.number("queues", 4));
         producer.setCompressMsgBodyOverHowmuch(args.number("compress-over", 4096));
         producer.setPollNameServerInterval(1000);
+        producer.setAutoBatch(args.flag("auto-batch"));
         producer.start();
         return producer;
     }
