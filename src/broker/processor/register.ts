@@ -11,6 +11,7 @@ import { registerColdDataAdmin } from './cold-data-admin.ts';
 import { registerConsumerManage } from './consumer-manage.ts';
 import { registerLock } from './lock.ts';
 import { registerOffsetAdmin } from './offset-admin.ts';
+import { registerPeekMessage } from './peek-message.ts';
 import { registerQueryMessage } from './query-message.ts';
 import { registerRecallMessage } from './recall-message.ts';
 import type { HandlerRegistry } from './registry.ts';
@@ -43,6 +44,7 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerRecallMessage(registry, context);
   registerTimerAdmin(registry, context);
   registerQueryMessage(registry, context);
+  registerPeekMessage(registry, context);
   registerTopicAdmin(registry, context);
   registerSubscriptionAdmin(registry, context);
   registerOffsetAdmin(registry, context);
