@@ -70,10 +70,19 @@ const OTHERWISE: ReadonlyArray<[request: RegExp, ours: number, java: number]> = 
   // Java runs into a NullPointerException or a BufferUnderflowException, for which a client tries elsewhere.
   [/^SEND_(MESSAGE|MESSAGE_V2|BATCH_MESSAGE) body /, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SYSTEM_ERROR],
   [/^SEND_REPLY_MESSAGE(_V2)? without (topic|b)$/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
+  [/^GET_LITE_(TOPIC|CLIENT)_INFO without /, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR],
+  [/^SET_MESSAGE_REQUEST_MODE body \{/, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR],
   // Java makes an object of a reference to nothing.
   [/ body \{"\$ref"/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
+  [/ body \{"\$ref"/, ResponseCode.SYSTEM_ERROR, ResponseCode.ILLEGAL_OPERATION],
+  // Java takes a number that it cannot read for absent, and an absent one for 0, and goes on to what else is wrong.
+  [/^POP_LITE_MESSAGE (without )?\w+/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
+  [/^POP_LITE_MESSAGE bornTime=/, ResponseCode.SYSTEM_ERROR, ResponseCode.POLLING_TIMEOUT],
   // There is nothing left to be popped by then.
   [/^POP_MESSAGE \w+="/, ResponseCode.SYSTEM_ERROR, ResponseCode.POLLING_TIMEOUT],
+  [/^PEEK_MESSAGE \w+="/, ResponseCode.SYSTEM_ERROR, ResponseCode.PULL_NOT_FOUND],
+  // Java has popped it all, by requests that are refused here.
+  [/^PEEK_MESSAGE without queueId$/, ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND],
   // A setting that is read at the start only.
   [/^UPDATE_NAMESRV_CONFIG without fields$/, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS],
 ];
