@@ -14,6 +14,8 @@ export interface Mutation {
   /** What the engine does wrong. */
   name: string;
   changes: readonly Change[];
+  /** Which histories are to notice; default: those of the engine. */
+  histories?: '--pop';
 }
 
 const LOG = 'store/commit-log/commit-log.js';
@@ -22,6 +24,7 @@ const TURNS = 'store/turns.js';
 const TRUNCATION = 'store/recovery/truncation.js';
 const SEGMENTS = 'store/segment/segment-directory.js';
 const SAVE = 'io/whole-file.js';
+const REVIVE_QUEUE = 'broker/pop/revive/revive-queue.js';
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -200,5 +203,17 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'keep an index that is turned off as it is when the log is cut',
     changes: [{ file: TRUNCATION, find: 'await cutIdleIndex(offset);', replace: '' }],
+  },
+  {
+    name: 'bring pops back when their time is over, though acknowledgements are still under way',
+    histories: '--pop',
+    changes: [
+      { file: REVIVE_QUEUE, find: 'if (point.reviveMs > this.#knownMs)', replace: 'if (point.reviveMs > now)' },
+    ],
+  },
+  {
+    name: 'save the offset of a pop before its check point is synced',
+    histories: '--pop',
+    changes: [{ file: 'broker/pop/pop-queue.js', find: 'ranges[done].logEnd <= flushed', replace: 'true' }],
   },
 ];

@@ -55,14 +55,15 @@ async function run(mutation: Mutation, seeds: string = values.seeds): Promise<Ou
     const modules = compiled.replace(/\/(dist|\.build\/[^/]+)$/, '/node_modules');
     symlinkSync(modules, join(root, 'node_modules'));
     for (const change of mutation.changes) apply(root, change);
-    return await simulate(root, seeds);
+    return await simulate(root, seeds, mutation.histories);
   } finally {
     rmSync(root, { recursive: true, force: true });
   }
 }
 
-function simulate(root: string, seeds: string): Promise<Outcome> {
+function simulate(root: string, seeds: string, histories: string | undefined): Promise<Outcome> {
   const args = [join(root, 'test/sim/nightly.js'), '--seeds', seeds, '--from', values.from, '--first-failure'];
+  if (histories !== undefined) args.push(histories);
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS });
     let output = '';

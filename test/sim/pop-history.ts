@@ -473,7 +473,8 @@ class History {
       assert.equal(offsets.query(REVIVE_GROUP, topic, queueId), end - 1, `revive queue ${queueId} of ${end} records`);
     }
     assert.deepEqual([...revive.progress()], []);
-    assert.equal(revive.counts.setAside, 0);
+    // A record that was torn by a power cut, but for its body.
+    assert.ok(revive.counts.setAside <= this.report.powerCuts);
   }
 }
 

@@ -25,8 +25,6 @@ export interface OpenEntry {
   readonly key: string;
   /** First record of the revive queue that belongs here. */
   readonly from: number;
-  /** When it came; ms since 1970. */
-  readonly sinceMs: number;
   /** More than one only if check points with other contents bear the same key. */
   readonly points: OpenPoint[];
   /** Acknowledged offsets whose check point has not come. */
@@ -66,12 +64,12 @@ export class OpenCheckPoints {
   }
 
   /** Takes in a check point, the record `offset` of the queue. */
-  add(key: string, ck: PopCheckPoint, offset: number, physicalOffset: number, nowMs: number): void {
+  add(key: string, ck: PopCheckPoint, offset: number, physicalOffset: number): void {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
       const pending = messagesOf(ck);
       if (pending.length === 0 || !this.#takes(offset)) return;
-      entry = { key, from: offset, sinceMs: nowMs, points: [], early: undefined, earlyMs: 0 };
+      entry = { key, from: offset, points: [], early: undefined, earlyMs: 0 };
       entry.points.push({ ck, reviveMs: reviveTimeOf(ck), physicalOffset, pending });
       this.#entries.set(key, entry);
       return;
@@ -85,12 +83,12 @@ export class OpenCheckPoints {
   }
 
   /** Takes in acknowledged messages, which wait for their check point if it is not there. `dueMs`: when the record was due. */
-  ack(key: string, messages: readonly number[], offset: number, dueMs: number, nowMs: number): void {
+  ack(key: string, messages: readonly number[], offset: number, dueMs: number): void {
     const entry = this.#entries.get(key);
     if (entry === undefined) {
       if (!this.#takes(offset)) return;
       const early = messages.slice(0, MOST_EARLY);
-      this.#entries.set(key, { key, from: offset, sinceMs: nowMs, points: [], early, earlyMs: dueMs });
+      this.#entries.set(key, { key, from: offset, points: [], early, earlyMs: dueMs });
       return;
     }
     if (entry.early !== undefined) {

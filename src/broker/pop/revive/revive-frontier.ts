@@ -44,6 +44,7 @@ export class ReviveFrontier {
       if (mark.neededMs < 0 || readMs < mark.neededMs) return;
       this.storedMs = Math.max(this.storedMs, mark.timeMs);
     }
-    this.#mark = { timeMs: clock.now(), timerEnd: this.#parts.timerEnd(), neededMs: -1 };
+    // The timer's time never goes back, the clock may.
+    this.#mark = { timeMs: Math.max(clock.now(), position.readMs), timerEnd: this.#parts.timerEnd(), neededMs: -1 };
   }
 }

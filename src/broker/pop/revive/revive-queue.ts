@@ -33,8 +33,8 @@ import type { ReviveState } from './revive-parts.ts';
 /** Records and bytes of one read. */
 const READ_RECORDS = 256;
 const READ_BYTES = 1024 * 1024;
-/** RocketMQ: a pop that is not done so long holds the position up no longer, and is stored again. */
-const MOST_HELD_MS = 30_000;
+/** A check point comes one second before its time; one whose time is so far ahead goes back into the timer. */
+const FAR_MS = 5000;
 /** Bytes of a body that can be a check point or an acknowledgement; the longest of RocketMQ's has a few hundred. */
 const MOST_BODY = 64 * 1024;
 /** Most messages of a check point. RocketMQ: a Java byte. */
@@ -130,7 +130,7 @@ export class ReviveQueue {
   /** False if there is nothing to be read now. */
   async #readSome(): Promise<boolean> {
     const { topic, counts } = this.#state;
-    const { store, clock } = this.#state.parts;
+    const { store } = this.#state.parts;
     const result = this.#result;
     const request = {
       topic,
@@ -147,12 +147,11 @@ export class ReviveQueue {
     await repeated((ready) => store.copyRecords(result, bytes, 0, ready));
     const view = viewOf(bytes);
     const record = this.#record;
-    const now = clock.now();
     let read = 0;
     for (let at = 0; at < result.totalBytes; at += record.totalSize) {
       if (readRecord(bytes, view, at, result.totalBytes, Verify.STRUCTURE, record) !== RecordOutcome.RECORD) break;
       read++;
-      this.#take(bytes, record, now);
+      this.#take(bytes, record);
     }
     const missing = next - this.scanned - read;
     if (missing > 0) {
@@ -175,7 +174,7 @@ export class ReviveQueue {
     return true;
   }
 
-  #take(bytes: Buffer, record: RecordView, now: number): void {
+  #take(bytes: Buffer, record: RecordView): void {
     const { counts } = this.#state;
     const properties = this.#properties;
     const offset = record.queueOffset;
@@ -187,20 +186,20 @@ export class ReviveQueue {
       const ck = decodeCheckPoint(body);
       if (ck === undefined || !makesSense(ck)) return this.#setAside(offset, `it is no check point: ${body}`);
       counts.checkPoints++;
-      this.open.add(this.#keyOf(ck), ck, offset, record.physicalOffset, now);
+      this.open.add(this.#keyOf(ck), ck, offset, record.physicalOffset);
     } else if (tag === ACK_TAG || tag === BATCH_ACK_TAG) {
       const batch = tag === BATCH_ACK_TAG ? decodeBatchAckMsg(body) : undefined;
       const ack = tag === BATCH_ACK_TAG ? batch : decodeAckMsg(body);
       if (ack === undefined) return this.#setAside(offset, `it is no acknowledgement: ${body}`);
       counts.acks++;
       const dueMs = Number(properties.get(DELIVER_MS) ?? record.storeTimestamp);
-      this.#takeAck(ack, batch, offset, Number.isSafeInteger(dueMs) ? dueMs : record.storeTimestamp, now);
+      this.#takeAck(ack, batch, offset, Number.isSafeInteger(dueMs) ? dueMs : record.storeTimestamp);
     } else this.#setAside(offset, `its tag is ${tag}`);
   }
 
-  #takeAck(ack: AckMsg, batch: BatchAckMsg | undefined, offset: number, dueMs: number, now: number): void {
+  #takeAck(ack: AckMsg, batch: BatchAckMsg | undefined, offset: number, dueMs: number): void {
     const messages = batch === undefined ? [ack.ackOffset] : batch.ackOffsets;
-    this.open.ack(this.#keyOf(ack), messages, offset, dueMs, now);
+    this.open.ack(this.#keyOf(ack), messages, offset, dueMs);
   }
 
   /** RocketMQ: an acknowledgement without the broker's name is of this one. */
@@ -216,48 +215,49 @@ export class ReviveQueue {
 
   // --- Reviving
 
+  /** In the order of the queue, up to the first that is not over: what is behind the position never counts twice after a start. */
   async #revive(): Promise<void> {
-    const { clock } = this.#state.parts;
-    const now = clock.now();
     const puts: Put[] = [];
-    const touched: OpenEntry[] = [];
+    const done: OpenEntry[] = [];
     try {
       for (const entry of [...this.open.entries()]) {
         if (!this.#state.running) break;
         if (entry.early !== undefined) {
-          this.#forgetStray(entry);
+          if (!this.#forgetStray(entry)) break;
           continue;
         }
-        touched.push(entry);
-        if (!(await this.#reviveEntry(entry, now, puts))) break;
+        done.push(entry);
+        if (!(await this.#reviveEntry(entry, puts))) break;
       }
     } finally {
       await this.#settle(puts);
-      for (const entry of touched) this.open.settle(entry);
+      for (const entry of done) this.open.settle(entry);
     }
   }
 
-  /** An acknowledgement whose check point did not come until it was due: that one was over before, or never there. */
-  #forgetStray(entry: OpenEntry): void {
-    if (entry.earlyMs > this.#knownMs) return;
+  /** An acknowledgement whose check point did not come until it was due: that one was over before, or never there. False if it may come. */
+  #forgetStray(entry: OpenEntry): boolean {
+    if (entry.earlyMs > this.#knownMs) return false;
     this.#state.counts.strays++;
     this.open.delete(entry);
+    return true;
   }
 
-  /** False if the store takes nothing now. */
-  async #reviveEntry(entry: OpenEntry, now: number, puts: Put[]): Promise<boolean> {
-    const held = now - entry.sinceMs >= MOST_HELD_MS;
+  /** False if something is left to do. */
+  async #reviveEntry(entry: OpenEntry, puts: Put[]): Promise<boolean> {
+    const { clock } = this.#state.parts;
+    const farMs = Math.max(clock.now(), this.#knownMs) + FAR_MS;
     for (const point of entry.points) {
       if (point.pending.length === 0) continue;
       if (point.reviveMs > this.#knownMs) {
-        // Far ahead, by whatever made it so: the position must not wait for it.
-        if (held && point.reviveMs > now && !this.#putLater(point, [...point.pending], false, puts)) return false;
+        // Nobody waits for one that is far ahead, by whatever made it so.
+        if (point.reviveMs <= farMs || !this.#putLater(point, [...point.pending], false, puts)) return false;
         continue;
       }
       const dropped = this.#isDropped(point);
       if (dropped !== undefined) this.#drop(point, dropped);
       else if (!(await this.#revivePoint(point, puts))) return false;
-      if (++this.#pops % TURN_POPS === 0) await new Promise<void>((resolve) => this.#state.parts.clock.soon(resolve));
+      if (++this.#pops % TURN_POPS === 0) await new Promise<void>((resolve) => clock.soon(resolve));
     }
     return true;
   }
