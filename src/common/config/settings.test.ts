@@ -119,6 +119,7 @@ test('a setting that decides who may write, who may connect, what is durable or 
     'indexRocksDBEnable=true',
     'rocksdbCQDoubleWriteEnable=true',
     'popConsumerKVServiceEnable=true',
+    'popConsumerKVServiceInit=true',
     'configManagerVersion=v2',
     'enableSlaveActingMaster=true',
     'messageStorePlugIn=org.apache.rocketmq.tieredstore.TieredMessageStore',
