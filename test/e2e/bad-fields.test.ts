@@ -74,6 +74,9 @@ const OTHERWISE: ReadonlyArray<[request: RegExp, ours: number, java: number]> = 
   [/ body \{"\$ref"/, ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER],
   // There is nothing left to be popped by then.
   [/^POP_MESSAGE \w+="/, ResponseCode.SYSTEM_ERROR, ResponseCode.POLLING_TIMEOUT],
+  [/^PEEK_MESSAGE \w+="/, ResponseCode.SYSTEM_ERROR, ResponseCode.PULL_NOT_FOUND],
+  // Java has popped it all, by requests that are refused here.
+  [/^PEEK_MESSAGE without queueId$/, ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND],
   // A setting that is read at the start only.
   [/^UPDATE_NAMESRV_CONFIG without fields$/, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS],
 ];

@@ -131,6 +131,7 @@ export const SOUND: Readonly<Partial<Record<keyof typeof RequestCode, Sound>>> =
     invisibleTime: ['l', '60000'],
     suspend: ['b', 'false'],
   }),
+  PEEK_MESSAGE: broker({ consumerGroup: GROUP, topic: TOPIC, queueId: ['i', '3'], maxMsgNums: ['i', '32'] }),
   QUERY_MESSAGE: broker({
     topic: TOPIC,
     key: ['t', 'none'],

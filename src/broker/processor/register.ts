@@ -13,6 +13,7 @@ import { registerColdDataAdmin } from './cold-data-admin.ts';
 import { registerConsumerManage } from './consumer-manage.ts';
 import { registerLock } from './lock.ts';
 import { registerOffsetAdmin } from './offset-admin.ts';
+import { registerPeekMessage } from './peek-message.ts';
 import { registerQueryMessage } from './query-message.ts';
 import { registerRecallMessage } from './recall-message.ts';
 import type { HandlerRegistry } from './registry.ts';
@@ -45,6 +46,7 @@ export function registerProcessors(server: HandlerRegistry, context: BrokerConte
   registerRecallMessage(registry, context);
   registerTimerAdmin(registry, context);
   registerQueryMessage(registry, context);
+  registerPeekMessage(registry, context);
   registerTopicAdmin(registry, context);
   registerStaticTopicAdmin(registry, context);
   registerSubscriptionAdmin(registry, context);
