@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { FakeClock, silentLogger } from '../common/index.ts';
 import { MemoryFileSystem, writeWhole } from '../io/index.ts';
 import { parseJson } from '../remoting/index.ts';
+import { MessageRequestModeManager } from './assignment/message-request-mode-manager.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import type { ConfigEnvironment, ConfigManager } from './config-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
@@ -90,6 +91,19 @@ function notePulls(manager: ConsumerOffsetManager, text: string): void {
     for (const [queueId, offset] of Object.entries(queues)) manager.commitPull(group, topic, Number(queueId), offset);
   }
 }
+
+test('messageRequestMode.json of Java 5.5.0 is written again byte for byte', () => {
+  const text = javaFile('550-plain-clean', 'messageRequestMode.json');
+  const manager = new MessageRequestModeManager(environmentWith('messageRequestMode.json', text));
+  assert.equal(manager.load(), 'file');
+  assert.equal(manager.text(), text);
+  assert.deepEqual(manager.find('GoldenPop', 'GID_pop'), {
+    consumerGroup: 'GID_pop',
+    mode: 'POP',
+    popShareQueueNum: 8,
+    topic: 'GoldenPop',
+  });
+});
 
 test('fastjson 1 wrote an attribute map that occurs twice as a reference', () => {
   const text = `{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1},"topicConfigTable":{

@@ -23,18 +23,29 @@ export interface ArrivalWaiter {
 export class Arrivals {
   readonly #store: Pick<MessageStore, 'onArrival' | 'watch'>;
   readonly #waiters: ArrivalWaiter[] = [];
+  #isListening = false;
 
   constructor(store: Pick<MessageStore, 'onArrival' | 'watch'>) {
     this.#store = store;
   }
 
-  /** From now on tells `waiter`. */
+  /** From now on tells `waiter`; one that waits for nothing need not be told. */
   add(waiter: ArrivalWaiter): void {
-    this.#waiters.push(waiter);
-    if (this.#waiters.length > 1) return;
+    const waiters = this.#waiters;
+    waiters.push(waiter);
+    if (this.#isListening) return;
+    this.#isListening = true;
     this.#store.onArrival((topic, queueId, maxOffset, tagsCode, bytes, start, end) => {
-      for (const one of this.#waiters) one.arrived(topic, queueId, maxOffset, tagsCode, bytes, start, end);
+      for (let i = 0; i < waiters.length; i++) {
+        waiters[i]!.arrived(topic, queueId, maxOffset, tagsCode, bytes, start, end);
+      }
     });
+  }
+
+  /** Tells `waiter` no longer. */
+  remove(waiter: ArrivalWaiter): void {
+    const index = this.#waiters.indexOf(waiter);
+    if (index >= 0) this.#waiters.splice(index, 1);
   }
 
   /** Turns telling of a queue's arrivals on. */

@@ -93,7 +93,6 @@ function world(settings: Partial<PopPollingSettings> = {}, more: { notifications
     queuesOf: () => queues,
     ...more,
   });
-  polling.start();
   const poll = (pop: Pop): Polling => polling.polling(pop, pop.pollTime);
   const hold = (queueId = -1, filter?: TagFilter, pollTime?: number): Pop => {
     const pop = new Pop(queueId, clock.now(), pollTime, filter);

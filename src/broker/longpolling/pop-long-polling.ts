@@ -90,10 +90,6 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
     this.#notifications = options.notifications ?? false;
   }
 
-  start(): void {
-    this.#arrivals.add(this);
-  }
-
   /** Lets go of everyone that waits, now and from now on, without an answer; see `PullRequestHold.stop`. */
   stop(): void {
     this.#stopped = true;
@@ -106,6 +102,7 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
       }
     }
     this.#topics.clear();
+    this.#arrivals.remove(this);
     this.#count = 0;
     this.#keys = 0;
   }
@@ -297,6 +294,7 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
   }
 
   #newGroup(topic: string, group: string): WaitingGroup {
+    if (this.#topics.size === 0) this.#arrivals.add(this);
     const waiting: WaitingGroup = { topic, group, queues: new Map(), watched: new Set(), retryWatched: 0 };
     this.#topicOf(topic).groups.set(group, waiting);
     for (const retry of retryTopics(waiting)) this.#topicOf(retry).retriesOf.add(waiting);
@@ -341,6 +339,7 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
       if (isUnused(ofRetry)) this.#topics.delete(retry);
       for (let queueId = 0; queueId < group.retryWatched; queueId++) this.#arrivals.release(retry, queueId);
     }
+    if (this.#topics.size === 0) this.#arrivals.remove(this);
   }
 }
 

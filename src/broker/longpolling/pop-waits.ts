@@ -26,8 +26,6 @@ export class PopWaits {
   }
 
   start(): void {
-    this.pops.start();
-    this.notifications.start();
     this.#context.orders.start();
   }
 
@@ -40,7 +38,8 @@ export class PopWaits {
   /** Wakes who waits for a queue if it has something to pop. RocketMQ: notifyLongPollingRequestIfNeed. */
   wakeIfAny(topic: string, group: string, queueId: number): void {
     const { offsets, pop, store } = this.#context;
-    const offset = Math.max(offsets.query(group, topic, queueId), pop.queues.latestOffset(topic, group, queueId));
+    const latest = offsets.hasReset(group, topic, queueId) ? -1 : pop.queues.latestOffset(topic, group, queueId);
+    const offset = Math.max(offsets.query(group, topic, queueId), latest);
     if (store.maxOffsetInQueue(topic, queueId) <= offset) return;
     this.pops.notifyAnyOr(topic, group, queueId);
     this.notifications.notifyGroups(topic, queueId);

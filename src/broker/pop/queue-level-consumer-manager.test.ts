@@ -9,7 +9,7 @@ import { Acknowledged } from './order-info.ts';
 import { QueueLevelConsumerManager } from './queue-level-consumer-manager.ts';
 
 const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/src\/.*$/, '');
-const JAVA_FILE = `${root}/test/fixtures/broker-config/consumerOrderInfo-5.5.0.json`;
+const JAVA_FILE = `${root}/test/fixtures/broker-config/550-plain-clean/consumerOrderInfo.json`;
 
 function world(fs?: MemoryFileSystem, startMs?: number) {
   const clock = new FakeClock(startMs);

@@ -70,6 +70,8 @@ export class QueueVisit {
 
   #failed(reason: string): void {
     const { topic, group, queueId } = this.#queue;
+    // It does not look again at once.
+    this.#pop.emptyRuns = Number.POSITIVE_INFINITY;
     this.#parts.context.logger.error(`a pop of ${group} from ${topic} queue ${queueId} failed: ${reason}`);
   }
 

@@ -2,10 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { messageWith } from '../broker-fixture.test.support.ts';
 import { Arrivals } from '../longpolling/arrivals.ts';
 import { PopWaits } from '../longpolling/pop-waits.ts';
+import { registerResetOffset } from '../processor/reset-offset.ts';
 import { type Fields, type PopAnswer, PopWorld } from './pop-world.test.support.ts';
 
 class Waiting {
@@ -208,6 +210,25 @@ test('a pop that found its queue locked waits quietly, and gets what the other l
   queue.unlock();
   await turns();
   assert.deepEqual(waiting.bodies, ['a']);
+});
+
+test('a pop that waits hears of a reset at once', async () => {
+  const { w, wait, turns } = await world();
+  registerResetOffset(w.broker, w.context);
+  await w.send(['a', 'b']);
+  await w.pop();
+  const waiting = await wait();
+  const reset = await w.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {
+    topic: 'T',
+    group: 'G',
+    timestamp: -1,
+    offset: 1,
+    queueId: 0,
+    isForce: true,
+  });
+  assert.equal(reset.code, 0);
+  await turns();
+  assert.deepEqual(waiting.bodies, ['b']);
 });
 
 test('what comes for a client that has gone is for the next', async () => {

@@ -124,6 +124,8 @@ function resetHere(context: BrokerContext, request: Request): void {
     }
     if (!dryRun) {
       context.logger.info(`offsets of group ${group} on topic ${topic} are reset`, { queues: moves.join(', ') });
+      // RocketMQ: pops that wait hear of it when their time is up.
+      for (const queueId of targets.keys()) context.pop.wakeIfAny(topic, group, queueId);
     }
     const remark = wantsRemark ? `${dryRun ? 'dry run, ' : ''}queues ${movesText(moves)}` : null;
     responder.respond(ResponseCode.SUCCESS, remark, null, toJsonBytes({ offsetTable }));
