@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parseProperties } from '../message/index.ts';
 import { decompressBody } from './compression.ts';
-import { type EncodeLimits, encodeBatchMessage, encodeMessage, sendHeader } from './message-encoder.ts';
+import {
+  type EncodeLimits,
+  encodeBatchMessage,
+  encodeMessage,
+  messageProperties,
+  sendHeader,
+} from './message-encoder.ts';
 import type { Message } from './message-types.ts';
 
 const limits: EncodeLimits = { maxMessageSize: 4_194_304, compressOverBytes: 4096 };
@@ -149,4 +155,12 @@ test('a batch of two topics, with a delay, with different waits, or empty is ref
 test('compressed bodies that cannot be read say why', () => {
   assert.throws(() => decompressBody(Buffer.from('x'), 0x701), /sysFlag 0x701/);
   assert.throws(() => decompressBody(Buffer.from('no zlib'), 0x301), { code: 'MESSAGE' });
+});
+
+test('a priority is a property of the message, and a number that can be none is refused', () => {
+  const properties = messageProperties({ topic: 'T', body: 'x', priority: 3 }, 'K');
+  assert.equal(properties.get('_SYS_MSG_PRIORITY_'), '3');
+  for (const priority of [-1, 1.5, 2 ** 31, Number.NaN]) {
+    assert.throws(() => messageProperties({ topic: 'T', body: 'x', priority }, 'K'), { code: 'MESSAGE' });
+  }
 });

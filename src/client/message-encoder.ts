@@ -64,6 +64,8 @@ function bodyBytes(message: Message, limits: EncodeLimits): Uint8Array {
   return body;
 }
 
+const INT_MAX = 0x7fff_ffff;
+
 /** Keys as they are in the property. */
 export function keysText(keys: string | readonly string[]): string {
   return typeof keys === 'string' ? keys : keys.join(' ');
@@ -117,6 +119,13 @@ export function messageProperties(message: Message, uniqueKey: string): Map<stri
   for (const [name, value] of Object.entries(message.properties ?? {})) {
     checkUserProperty(name, value);
     properties.set(name, value);
+  }
+  const { priority } = message;
+  if (priority !== undefined) {
+    if (!Number.isInteger(priority) || priority < 0 || priority > INT_MAX) {
+      throw new GantryError('MESSAGE', `the priority is ${priority}; it must be a whole number from 0 to ${INT_MAX}`);
+    }
+    properties.set(PropertyName.PRIORITY, String(priority));
   }
   delayProperties(message, properties);
   properties.set(PropertyName.UNIQ_KEY, uniqueKey);

@@ -27,6 +27,11 @@ export interface Message {
   deliverAt?: number;
   /** Messages with the same sharding key go to the same queue, chosen as Java's SelectMessageQueueByHash does, and are not retried elsewhere. */
   shardingKey?: string;
+  /**
+   * From 0 on; more is sooner (RocketMQ 5.5 brokers, topics of the type PRIORITY, groups that pop). It chooses the queue, and counts for nothing
+   * beside a delay or a sharding key.
+   */
+  priority?: number;
   /** False: the broker may answer before a flush or a replica. Default true. */
   waitStoreMsgOK?: boolean;
 }

@@ -84,6 +84,8 @@ export class JavaClient {
     return [
       ...QUICK_JVM,
       `-Duser.home=${this.#dir}`,
+      // Some mqadmin commands leave files there.
+      `-Djava.io.tmpdir=${this.#dir}`,
       `-Drocketmq.home.dir=${this.#dir}`,
       `-Drocketmq.log.root=${this.#dir}/logs`,
     ];

@@ -29,6 +29,7 @@ export function forwardPull(context: BrokerContext, request: Request, mapped: Ma
     lo: false,
     bname: item.bname,
   };
+  const waits = (header.int('sysFlag') & SUSPEND) !== 0;
   answerLater(request, async (responder) => {
     const { forwardTimeout } = context.config;
     const response = await context.peers.invoke(item.bname, RequestCode.PULL_MESSAGE, fields, null, forwardTimeout);
@@ -39,7 +40,13 @@ export function forwardPull(context: BrokerContext, request: Request, mapped: Ma
       minOffset: Number(ext['minOffset']),
       maxOffset: Number(ext['maxOffset']),
     });
+    // At the end of a place whose next one is not decided yet: who would wait for a message asks again at once.
+    if (code === ResponseCode.PULL_NOT_FOUND && waits) await pause(context);
     const answer = { ...ext, ...place, offsetDelta: mapped.offsetDelta };
     responder.respond(code, response.remark ?? null, answer, response.body.length === 0 ? null : response.body);
   });
+}
+
+function pause({ clock, config }: BrokerContext): Promise<void> {
+  return new Promise((resolve) => clock.after(config.shortPollingTimeMills, resolve));
 }

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { decodeMessages, UniqueIds } from '../../message/index.ts';
 import { type ExtFields, parseJson, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -112,6 +113,7 @@ class Brokers {
 }
 
 const A0 = { gen: 0, bname: 'broker-a', queueId: 1, logicOffset: 0 };
+const C2 = { gen: 2, bname: 'broker-c', queueId: 0, logicOffset: 20_000 };
 const B1 = { gen: 1, bname: 'broker-b', queueId: 0, logicOffset: 10_000 };
 
 /** Five messages on broker-a; then queue 0 moves to broker-b, and three more come there. */
@@ -234,6 +236,39 @@ test('a queue that moved is read from its first message to its last, place by pl
   assert.deepEqual([beyond.code, beyond.ext['nextBeginOffset']], [PULL_OFFSET_MOVED, '10003']);
   const first = await brokers.pull('broker-b', 0, 0);
   assert.deepEqual([first.ext['minOffset'], first.ext['maxOffset']], ['0', '10000']);
+});
+
+test('a pull at the end of a place whose next one is not decided is answered after a moment, and sent on when it is', async () => {
+  const brokers = await moved();
+  await brokers.map('broker-b', 3, {
+    0: [
+      { ...A0, endOffset: 5 },
+      { ...B1, endOffset: 3 },
+      { ...C2, logicOffset: -1 },
+    ],
+  });
+  await brokers.map('broker-c', 3, {
+    0: [
+      { ...A0, endOffset: 5 },
+      { ...B1, endOffset: 3 },
+      { ...C2, logicOffset: -1 },
+    ],
+  });
+  const { clock } = brokers.names.get('broker-c')!;
+  let answered: Answer | undefined;
+  const pulled = brokers.pull('broker-c', 0, 10_003, { sysFlag: 6, suspendTimeoutMillis: 15_000 }).then((answer) => {
+    answered = answer;
+  });
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+  assert.equal(answered, undefined);
+  clock.advance(1_000);
+  await pulled;
+  assert.equal(answered!.code, PULL_NOT_FOUND);
+  // Until then its end is what is known, and a group may be there.
+  assert.equal(await brokers.offset('broker-c', RequestCode.GET_MAX_OFFSET), 10_003);
+  await brokers.map('broker-c', 3, { 0: [{ ...A0, endOffset: 5 }, { ...B1, endOffset: 3 }, C2] });
+  const onward = await brokers.pull('broker-c', 0, 10_003);
+  assert.deepEqual([onward.code, onward.ext['nextBeginOffset']], [PULL_RETRY_IMMEDIATELY, '20000']);
 });
 
 test('offsets of a queue that moved: beginning, end, time, and where a group stands', async () => {

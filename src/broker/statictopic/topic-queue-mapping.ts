@@ -165,8 +165,9 @@ export function changeFault(
 ): string | undefined {
   if (before.length === 0) return undefined;
   if (after.length === 0) return 'The new item list is null or empty';
+  const byGen = new Map(after.map((item) => [item.gen, item]));
   for (const item of before) {
-    const same = after.find((other) => other.gen === item.gen);
+    const same = byGen.get(item.gen);
     if (same === undefined) continue;
     const moved = item.bname !== same.bname || item.queueId !== same.queueId || item.startOffset !== same.startOffset;
     if (moved || (item.logicOffset !== -1 && item.logicOffset !== same.logicOffset)) {

@@ -55,7 +55,6 @@ async function staticTopic(env: Env): Promise<void> {
     );
   };
   await produce();
-  await check();
   await other.kill();
   const again = await env.startBroker(env.sutKind, restarted);
   await admin('remappingStaticTopic', '-b', 'other-broker');
@@ -66,8 +65,11 @@ async function staticTopic(env: Env): Promise<void> {
   await check();
   await again.stop();
   const java = await env.startBroker('java', restarted);
-  await check();
+  await admin('remappingStaticTopic', '-b', 'java-broker,other-broker');
   await java.stop();
+  await env.startBroker(env.sutKind, restarted);
+  await produce();
+  await check();
 }
 
 /** Topics of batch queues and of priorities, and attributes. */
