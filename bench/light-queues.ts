@@ -1,42 +1,63 @@
-// What light queues cost the store: a message that goes to one of 100,000 by one that goes to one of 8, and what very many of them take of
-// disk, memory and descriptors.
+// What light queues cost: a send that goes to one of 100,000 by one that goes to one of 8, and what very many of them take of disk, memory and
+// descriptors.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { System } from '../test/interop/system.ts';
+import { drive } from './drive.ts';
 import type { WorkloadResult } from './report.ts';
+import { createTopic } from './requests.ts';
 import type { LightFigures, LightOrder } from './store-shapes.ts';
+import { type Effort, type Figures, REFUSED, sendFigures, sendOptions } from './workloads.ts';
 
 const PROCESS = join(import.meta.dirname, 'store-process.js');
 const FEW = 8;
 /** RocketMQ: maxLmqConsumeQueueNum. */
 const USUAL = 20_000;
 
-/** `most`: light queues in the largest store. */
-export function measureLight(base: string, rounds: number, most: number, say: (line: string) => void): WorkloadResult {
+/** How much is measured. */
+interface LightEffort extends Effort {
+  /** Light queues in the largest store. */
+  most: number;
+}
+
+/** `system`: whose broker the sends go to. */
+export async function measureLight(
+  system: System,
+  base: string,
+  effort: LightEffort,
+  say: (line: string) => void,
+): Promise<WorkloadResult> {
+  const { most, rounds } = effort;
   const result: WorkloadResult = {
     name: 'light-queues',
-    title: `messages to one of ${most.toLocaleString('en-US')} light queues (the store alone)`,
+    title: `messages to one of ${most.toLocaleString('en-US')} light queues, by those to one of ${FEW}`,
     java: [],
     gantry: [],
   };
   const dir = join(base, 'light-queues');
   for (let round = 1; round <= rounds; round++) {
-    const puts = 10 * most;
-    const none = run({ do: 'light', dir, light: 0, puts, end: 'stop' });
-    const few = run({ do: 'light', dir, light: FEW, puts, end: 'stop' });
-    const many = run({ do: 'light', dir, light: most, puts, end: 'stop' });
+    const puts = 6 * most;
     const usual = Math.min(USUAL, most);
+    const few = run({ do: 'light', dir, light: FEW, puts, end: 'kill' });
+    const many = run({ do: 'light', dir, light: most, puts, end: 'kill' });
     const ten = run({ do: 'light', dir, light: usual, puts: 10 * usual, end: 'stop' }, true);
+    const sends = await sendTo(system, dir, effort, [FEW, usual, most]);
+    const [toFew, toUsual, toMost] = sends as [Figures, Figures, Figures];
+    const cpu = 'broker CPU µs/msg';
     const figures = {
-      'CPU ns of a put, no light queue': none.putNs,
-      'CPU ns of a put, 8 light queues': few.putNs,
-      'CPU ns of a put, all light queues': many.putNs,
-      'CPU, all by 8': many.putNs / few.putNs,
-      'CPU, all by 8, the stop included': many.putAndStopNs / few.putAndStopNs,
-      'descriptors, 8': few.descriptors,
-      'descriptors, all': many.descriptors,
-      'RSS MB, all': many.rssMb,
+      [`${cpu}, ${FEW}`]: toFew[cpu]!,
+      [`${cpu}, ${most}`]: toMost[cpu]!,
+      [`${cpu}, ${most} by ${FEW}`]: toMost[cpu]! / toFew[cpu]!,
+      [`p99 ms, ${FEW}`]: toFew['p99 ms']!,
+      [`p99 ms, ${usual}`]: toUsual['p99 ms']!,
+      [`p99 ms, ${most}`]: toMost['p99 ms']!,
+      [REFUSED]: toFew[REFUSED]! + toUsual[REFUSED]! + toMost[REFUSED]!,
+      [`store CPU ns/put, ${FEW}`]: few.putNs,
+      [`store CPU ns/put, ${most}`]: many.putNs,
+      [`descriptors, ${most}`]: many.descriptors,
+      [`RSS MB, ${most}`]: many.rssMb,
       [`RSS MB, ${usual} with 10 messages`]: ten.rssMb,
       [`real disk MB, ${usual} with 10 messages`]: ten.diskMb,
     };
@@ -46,10 +67,31 @@ export function measureLight(base: string, rounds: number, most: number, say: (l
   return result;
 }
 
+/** Sends to so many light queues, one number after the other, which are all there when it is measured. */
+async function sendTo(system: System, dir: string, effort: Effort, light: readonly number[]): Promise<Figures[]> {
+  const conf = { enableLmq: true, enableMultiDispatch: true };
+  const broker = await system.startBroker({ storeDir: dir, plain: true, conf });
+  try {
+    const target = { addr: broker.brokerAddr, pid: broker.pid };
+    await createTopic(target.addr, 'BenchLight', 8);
+    const all: Figures[] = [];
+    for (const count of light) {
+      const warmup = Math.max(effort.warmup, count / 20_000);
+      const options = sendOptions(target, { ...effort, warmup }, { topic: 'BenchLight', light: count });
+      all.push(sendFigures(await drive('send', options, undefined)));
+    }
+    return all;
+  } finally {
+    await broker.kill();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
 function run(order: LightOrder, disk = false): LightFigures & { diskMb: number } {
   rmSync(order.dir, { recursive: true, force: true });
   const child = spawnSync(process.execPath, [PROCESS, JSON.stringify(order)], { encoding: 'utf8' });
-  if (child.status !== 0) throw new Error(`store-process ended with ${child.signal ?? child.status}: ${child.stderr}`);
+  const ended = order.end === 'kill' ? child.signal === 'SIGKILL' : child.status === 0;
+  if (!ended) throw new Error(`store-process ended with ${child.signal ?? child.status}: ${child.stderr}`);
   const figures = JSON.parse(child.stdout) as LightFigures;
   const du = disk ? execFileSync('du', ['-s', '--block-size=1', order.dir], { encoding: 'utf8' }) : '0\t';
   rmSync(order.dir, { recursive: true, force: true });

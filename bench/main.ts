@@ -103,7 +103,8 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
   if (wanted('restart')) results.push(await measureRestart(all, base, restart, say));
   if (wanted('queues')) results.push(measureQueues(base, restart, say));
   if (wanted('light-queues')) {
-    results.push(measureLight(base, effort.rounds, values.quick ? 10_000 : 100_000, say));
+    const gantry = all.find(({ kind }) => kind === 'gantry')!;
+    results.push(await measureLight(gantry, base, { ...effort, most: values.quick ? 10_000 : 100_000 }, say));
   }
   if (wanted('filter')) results.push(measureFilters());
   for (const syncFlush of [false, true]) {

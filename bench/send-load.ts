@@ -18,6 +18,8 @@ export interface SendOptions {
   batch: number;
   /** Adds KEYS, UNIQ_KEY and WAIT, as a Java client does. */
   keys: boolean;
+  /** Light queues that the messages go to, too, in turn; 0: none. */
+  light: number;
   /** Every connection sends to all queues in turn; otherwise each to its own. */
   mixQueues: boolean;
   seconds: number;
@@ -28,6 +30,7 @@ export interface SendOptions {
 
 const KEYS = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010001{uniq:20}\u0002WAIT\u0001true\u0002';
 const TAGS = 'TAGS\u0001TagA\u0002';
+const LIGHT = 'INNER_MULTI_DISPATCH\u0001%LMQ%bench{light:6}\u0002';
 
 function sendTemplate(options: SendOptions): Template {
   const many = options.topics > 1;
@@ -44,7 +47,7 @@ function sendTemplate(options: SendOptions): Template {
       f: '0',
       g: '{born:13}',
       h: '0',
-      i: batch ? '' : options.keys ? KEYS : TAGS,
+      i: batch ? '' : (options.keys ? KEYS : TAGS) + (options.light > 0 ? LIGHT : ''),
       j: '0',
       k: 'false',
       m: String(batch),
@@ -142,6 +145,7 @@ class Sender {
     const key = holes.get('key');
     const uniq = holes.get('uniq');
     const topic = holes.get('topic');
+    const light = holes.get('light');
     fillDecimal(bytes, born, Math.floor(performance.timeOrigin + now));
     let at = 0;
     while (this.#freeCount > 0) {
@@ -150,6 +154,7 @@ class Sender {
       fillDecimal(bytes, this.#opaque, OPAQUE_BASE + slot);
       fillDecimal(bytes, queue, (this.#options.mixQueues ? turn : this.#index) % this.#options.queues);
       if (topic !== undefined) fillDecimal(bytes, topic, turn % this.#options.topics);
+      if (light !== undefined) fillDecimal(bytes, light, turn % this.#options.light);
       if (key !== undefined && uniq !== undefined) {
         const sequence = this.#run.sequence++;
         fillDecimal(bytes, key, sequence);

@@ -38,14 +38,13 @@ export interface LightOrder {
   /** Light queues, which the messages go to in turn; 0: to none. */
   light: number;
   puts: number;
-  end: 'stop';
+  end: 'stop' | 'kill';
 }
 
 /** What light queues cost. */
 export interface LightFigures {
-  /** ns of CPU for each message, dispatch included, and all that is written at the end. */
+  /** ns of CPU for each message, dispatch included. */
   putNs: number;
-  putAndStopNs: number;
   rssMb: number;
   descriptors: number;
 }

@@ -47,10 +47,11 @@ const SEND = {
   size: 128,
   batch: 1,
   keys: false,
+  light: 0,
   mixQueues: false,
 };
 
-function sendOptions(target: Target, effort: Effort, changes: Partial<SendOptions> = {}): SendOptions {
+export function sendOptions(target: Target, effort: Effort, changes: Partial<SendOptions> = {}): SendOptions {
   return { ...SEND, addr: target.addr, pid: target.pid, seconds: effort.seconds, warmup: effort.warmup, ...changes };
 }
 
@@ -59,7 +60,7 @@ function pullOptions(target: Target, effort: Effort): PullOptions {
   return { ...shape, addr: target.addr, pid: target.pid, seconds: effort.seconds, warmup: effort.warmup };
 }
 
-function sendFigures(driven: DrivenFigures): Figures {
+export function sendFigures(driven: DrivenFigures): Figures {
   return {
     'sends/s': driven.perSecond,
     'p50 ms': driven.p50Ms,

@@ -68,6 +68,9 @@ export interface KeyIndex {
   putKey(hash: number, physicalOffset: number, storeTimestamp: number): void;
 }
 
+const LIGHT_PREFIX = Buffer.from('%LMQ%');
+const COMMA = 0x2c;
+const SPACE = 0x20;
 /** Milliseconds until an index that failed is tried again. */
 const INDEX_RETRY_MS = 500;
 
@@ -127,7 +130,7 @@ export class Dispatcher {
   readonly #queues: ConsumeQueueStore;
   readonly #ext: ConsumeQueueExt | undefined;
   readonly #seldom: SeldomWarning;
-  readonly #topics = new ByteTable<DispatchTopic>();
+  #topics = new ByteTable<DispatchTopic>();
   readonly #record = new RecordView();
   readonly #properties = new RecordProperties();
   #indexRetryAt = 0;
@@ -272,33 +275,72 @@ export class Dispatcher {
     if (lives) topic.isBatch ??= this.#options.kinds.isBatch(topic.name) ?? isInnerBatch;
     if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
     const tagsCode = this.#tagsCode(bytes, record, topic);
+    if (lives && !topic.isBatch)
+      this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+    const goesFurther = this.#options.multiDispatch && !(lives && topic.isBatch) && mayGoFurther(topic.name);
+    if (goesFurther && this.#putInOneLight(bytes, record, topic, tagsCode)) return;
     const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
     if (lives && topic.isBatch) this.#putBatch(bytes, record, topic, tagsCode, properties);
-    else if (lives) this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
-    if (!this.#options.multiDispatch || (lives && topic.isBatch) || !mayGoFurther(topic.name)) return;
+    if (!goesFurther) return;
     const further = furtherPlaces(properties, record.queueId);
     if (further === undefined) return;
     if (further.fault !== undefined) this.#odd(record, topic, further.fault);
     for (const { name, queueId, ordinal } of further.places) {
       const nameBytes = Buffer.from(name, 'utf8');
       const target = this.#topic(nameBytes, 0, nameBytes.length);
-      target.isBatch ??= this.#options.kinds.isBatch(name) ?? false;
-      if (target.livesFrom === Number.POSITIVE_INFINITY || target.isBatch || ordinal < 0) {
-        this.#odd(record, topic, `it cannot go to ${JSON.stringify(name)}, which has no place for it`);
-        continue;
-      }
-      if (record.physicalOffset < target.livesFrom) continue;
-      const queue = target.queues[queueId] ?? this.#queue(target, queueId);
-      if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, record.physicalOffset);
-      const isRepeat = record.physicalOffset + record.totalSize <= queue.maxPhysicalEnd;
-      if (!isRepeat && !queue.isFresh && ordinal - queue.maxOffset > queue.unitsPerFile) {
-        // Nobody but a client that makes numbers up leaves such a gap.
-        this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
-        continue;
-      }
-      this.#put(bytes, target, record, queueId, ordinal, tagsCode, undefined);
-      if (!isRepeat && isLightQueue(name)) this.onLightArrival?.(name);
+      this.#putFurther(bytes, record, topic, target, queueId, ordinal, tagsCode);
     }
+  }
+
+  /** What nearly all records with light queues are: one name, one ordinal, and the queue is there. False: nothing was done. */
+  #putInOneLight(bytes: Uint8Array, record: RecordView, topic: DispatchTopic, tagsCode: number): boolean {
+    const { multiDispatchStart: start, multiDispatchEnd: end, multiOffsetStart, multiOffsetEnd } = this.#properties;
+    if (
+      end - start < LIGHT_PREFIX.length ||
+      multiOffsetEnd === multiOffsetStart ||
+      multiOffsetEnd - multiOffsetStart > 15
+    ) {
+      return false;
+    }
+    for (let i = 0; i < LIGHT_PREFIX.length; i++) if (bytes[start + i] !== LIGHT_PREFIX[i]) return false;
+    for (let i = start; i < end; i++) if (bytes[i] === COMMA || bytes[i]! <= SPACE) return false;
+    let ordinal = 0;
+    for (let i = multiOffsetStart; i < multiOffsetEnd; i++) {
+      const digit = bytes[i]! - 0x30;
+      if (digit < 0 || digit > 9) return false;
+      ordinal = ordinal * 10 + digit;
+    }
+    this.#putFurther(bytes, record, topic, this.#topic(bytes, start, end), 0, ordinal, tagsCode);
+    return true;
+  }
+
+  /** Puts a record's unit into one of the further queues that it names. */
+  #putFurther(
+    bytes: Uint8Array,
+    record: RecordView,
+    topic: DispatchTopic,
+    target: DispatchTopic,
+    queueId: number,
+    ordinal: number,
+    tagsCode: number,
+  ): void {
+    const { name } = target;
+    target.isBatch ??= this.#options.kinds.isBatch(name) ?? false;
+    if (target.livesFrom === Number.POSITIVE_INFINITY || target.isBatch || ordinal < 0) {
+      this.#odd(record, topic, `it cannot go to ${JSON.stringify(name)}, which has no place for it`);
+      return;
+    }
+    if (record.physicalOffset < target.livesFrom) return;
+    const queue = target.queues[queueId] ?? this.#queue(target, queueId);
+    if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, record.physicalOffset);
+    const isRepeat = record.physicalOffset + record.totalSize <= queue.maxPhysicalEnd;
+    if (!isRepeat && !queue.isFresh && ordinal - queue.maxOffset > queue.unitsPerFile) {
+      // Nobody but a client that makes numbers up leaves such a gap.
+      this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
+      return;
+    }
+    this.#put(bytes, target, record, queueId, ordinal, tagsCode, undefined);
+    if (!isRepeat && isLightQueue(name)) this.onLightArrival?.(name);
   }
 
   #putBatch(
@@ -447,12 +489,9 @@ export class Dispatcher {
 
   /** Deletions, or a cut of the log, have changed where topics begin. What a deleted topic gets from now on finds fresh queues. */
   livesChanged(): void {
-    for (const topic of this.#topics.values()) {
-      // Also where it begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time.
-      topic.queues.length = 0;
-      topic.isBatch = undefined;
-      topic.livesFrom = this.#livesFrom(topic.name);
-    }
+    // Also where one begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time. And light
+    // queues come and go in any number: none is kept that has gone.
+    this.#topics = new ByteTable();
   }
 
   /** Queues have been removed: records that come find the ones that there are then. */

@@ -16,6 +16,9 @@ const UNIQ = head('UNIQ');
 const UNIQ_REST = head('_KEY');
 const DELA = head('DELA');
 const INNE = head('INNE');
+const MULT = head('MULT');
+const MULTI_DISPATCH_LENGTH = 'INNER_MULTI_DISPATCH'.length;
+const MULTI_QUEUE_OFFSET_LENGTH = 'INNER_MULTI_QUEUE_OFFSET'.length;
 
 /** Ranges of the values; an absent or empty property has an empty range. The last duplicate wins, as in RocketMQ's reader. */
 export class RecordProperties {
@@ -29,6 +32,11 @@ export class RecordProperties {
   delayEnd = 0;
   /** Whether there is a property whose name begins with INNER_ (multi-dispatch.ts). */
   hasInner = false;
+  /** Of those: INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET, or what is as long and begins like them. */
+  multiDispatchStart = 0;
+  multiDispatchEnd = 0;
+  multiOffsetStart = 0;
+  multiOffsetEnd = 0;
 
   scan(bytes: Uint8Array, start: number, end: number): void {
     this.tagsStart = this.tagsEnd = 0;
@@ -51,9 +59,26 @@ export class RecordProperties {
       if (at > valueStart && (nameLength === 4 || nameLength === 5 || nameLength === 8)) {
         this.#take(bytes, nameStart, nameLength, valueStart, at);
       } else if (nameLength > 8 && bytes[nameStart] === 0x49 && bytes[nameStart + 5] === 0x5f) {
-        this.hasInner ||= word(bytes, nameStart) === INNE && bytes[nameStart + 4] === 0x52;
+        this.#takeInner(bytes, nameStart, nameLength, valueStart, at);
       }
       at++;
+    }
+  }
+
+  #takeInner(bytes: Uint8Array, name: number, length: number, valueStart: number, valueEnd: number): void {
+    if (word(bytes, name) !== INNE || bytes[name + 4] !== 0x52) return;
+    if (!this.hasInner) {
+      this.hasInner = true;
+      this.multiDispatchStart = this.multiDispatchEnd = 0;
+      this.multiOffsetStart = this.multiOffsetEnd = 0;
+    }
+    if (word(bytes, name + 6) !== MULT) return;
+    if (length === MULTI_DISPATCH_LENGTH) {
+      this.multiDispatchStart = valueStart;
+      this.multiDispatchEnd = valueEnd;
+    } else if (length === MULTI_QUEUE_OFFSET_LENGTH) {
+      this.multiOffsetStart = valueStart;
+      this.multiOffsetEnd = valueEnd;
     }
   }
 

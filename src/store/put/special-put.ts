@@ -1,17 +1,29 @@
 // Puts with something to rewrite: inner batches (one record that holds many messages) and messages that name light queues. They come here
-// instead of taking the fast way, become an object, and leave with their properties completed for the one encoder.
+// instead of taking the fast way, and leave with their properties completed for the one encoder.
 //
 //   check before put (the store's guard) ─► INNER_NUM and the inner-batch flag ─► delay (the broker) ─► quota of light queues
 //        ─► INNER_BASE, the queue's next offset ─► INNER_MULTI_QUEUE_OFFSET, the next ordinal of each light queue ─► append ─► count on
 //
 // RocketMQ: HookUtils#checkInnerBatch and #handleLmqQuota, BatchConsumeQueue#assignQueueOffset, LmqDispatch.
 
-import { PropertyName, parsePropertyBytes, propertiesTextInJavaOrder, SysFlag } from '../../message/index.ts';
-import { canBeFolder, isLightQueue, type QueueKinds } from '../consume-queue/index.ts';
+import { nameBytes, PropertyName, PropertyTable, SysFlag } from '../../message/index.ts';
+import { type ConsumeQueue, canBeFolder, isLightQueue, type QueueKinds } from '../consume-queue/index.ts';
 import { DISPATCH_SEPARATOR, dispatchNames, innerCount, mayNameLightQueues } from '../dispatch/multi-dispatch.ts';
 import { RecordProperties } from '../dispatch/record-properties.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { PutMessageStatus, PutRequest, type PutResult } from './put.ts';
+
+const INNER_NUM = nameBytes(PropertyName.INNER_NUM);
+const INNER_BASE = nameBytes(PropertyName.INNER_BASE);
+const MULTI_DISPATCH = nameBytes(PropertyName.INNER_MULTI_DISPATCH);
+const MULTI_QUEUE_OFFSET = nameBytes(PropertyName.INNER_MULTI_QUEUE_OFFSET);
+
+/** A light queue that a put names; without a queue it has none yet. */
+interface LightPlace {
+  readonly name: string;
+  readonly queue: ConsumeQueue | undefined;
+  readonly ordinal: number;
+}
 
 export class SpecialPuts {
   /** What is to be appended, after `prepare` has answered PUT_OK. */
@@ -29,7 +41,8 @@ export class SpecialPuts {
   readonly #scan = new RecordProperties();
   /** Light queues that exist, while a quota needs their number. */
   #known: Set<string> | undefined;
-  #light: ReadonlyMap<string, number> = new Map();
+  readonly #table = new PropertyTable();
+  #light: LightPlace[] = [];
 
   constructor(kinds: QueueKinds, config: MessageStoreConfig) {
     this.#kinds = kinds;
@@ -43,8 +56,8 @@ export class SpecialPuts {
     this.isLight = false;
     const isInnerBatch = (request.sysFlag & SysFlag.INNER_BATCH) !== 0;
     if (!isInnerBatch && !this.#namesInner(request)) return PutMessageStatus.PUT_OK;
-    const properties = propertiesOf(request);
-    const innerNum = properties.get(PropertyName.INNER_NUM);
+    const table = this.#read(request);
+    const innerNum = table.get(INNER_NUM);
     if (innerNum !== undefined && !isInnerBatch) {
       return refuse(result, 'the property INNER_NUM needs the inner-batch flag');
     }
@@ -58,7 +71,7 @@ export class SpecialPuts {
       this.count = innerCount(innerNum);
       if (this.count < 0) return refuse(result, `INNER_NUM is ${innerNum}: a record holds 1 to 32767 messages`);
     }
-    const names = this.#lightNames(request.topic, properties);
+    const names = this.#lightNames(request.topic, table);
     const deleted = this.deleting.size > 0 ? names.find((name) => this.deleting.has(name)) : undefined;
     if (deleted !== undefined) {
       result.reason = `the light queue ${deleted} is being deleted`;
@@ -71,29 +84,23 @@ export class SpecialPuts {
     }
     if (isInnerBatch) {
       const next = this.#kinds.batch.find(request.topic, request.queueId)?.nextOffset ?? 0;
-      properties.set(PropertyName.INNER_BASE, String(next));
+      table.put(INNER_BASE, Buffer.from(String(next)));
     }
-    const light = new Map<string, number>();
+    this.#light.length = 0;
     if (names.length > 0) {
-      for (const name of names) {
-        if (isLightQueue(name)) light.set(name, this.#kinds.plain.find(name, 0)?.nextOffset ?? 0);
-      }
-      // RocketMQ: a name that is no light queue's gets an empty item.
-      const offsets = names.map((name) => light.get(name) ?? '').join(DISPATCH_SEPARATOR);
-      properties.set(PropertyName.INNER_MULTI_QUEUE_OFFSET, offsets);
       this.isLight = true;
+      table.put(MULTI_QUEUE_OFFSET, Buffer.from(this.#placesIn(names)));
     }
-    this.#light = light;
-    this.request = this.#with(request, properties);
+    this.request = this.#with(request, table);
     return PutMessageStatus.PUT_OK;
   }
 
   /** The record is appended: its light queues count on. RocketMQ: a name that is listed twice counts twice, which leaves a hole. */
   appended(): void {
     if (!this.isLight) return;
-    for (const [name, ordinal] of this.#light) {
-      if (!canBeFolder(name)) continue;
-      this.#kinds.plain.findOrCreate(name, 0).nextOffset = ordinal + 1;
+    for (const { name, queue, ordinal } of this.#light) {
+      if (queue === undefined && !canBeFolder(name)) continue;
+      (queue ?? this.#kinds.plain.findOrCreate(name, 0)).nextOffset = ordinal + 1;
       this.#known?.add(name);
     }
   }
@@ -103,16 +110,46 @@ export class SpecialPuts {
     this.#known = undefined;
   }
 
+  #read(request: PutRequest): PropertyTable {
+    const text = request.propertyTable;
+    const table = this.#table;
+    if (text === undefined) table.read(request.properties, request.propertiesStart, request.propertiesEnd);
+    else {
+      const bytes = new Uint8Array(text.bytes());
+      table.read(bytes, 0, text.write(bytes, 0));
+    }
+    return table;
+  }
+
   #namesInner(request: PutRequest): boolean {
     if (request.propertyTable !== undefined) return true;
     this.#scan.scan(request.properties, request.propertiesStart, request.propertiesEnd);
     return this.#scan.hasInner;
   }
 
+  /** Finds the next ordinal of each light queue, as the record will say it. RocketMQ: a name that is no light queue's gets an empty item. */
+  #placesIn(names: readonly string[]): string {
+    let text = '';
+    for (let i = 0; i < names.length; i++) {
+      if (i > 0) text += DISPATCH_SEPARATOR;
+      const name = names[i]!;
+      if (!isLightQueue(name)) continue;
+      let place = names.length > 1 ? this.#light.find((other) => other.name === name) : undefined;
+      if (place === undefined) {
+        const queue = this.#kinds.plain.find(name, 0);
+        place = { name, queue, ordinal: queue?.nextOffset ?? 0 };
+        this.#light.push(place);
+      }
+      text += place.ordinal;
+    }
+    return text;
+  }
+
   /** RocketMQ: needDispatchLMQ, with enableLmq. */
-  #lightNames(topic: string, properties: ReadonlyMap<string, string>): string[] {
-    const names = properties.get(PropertyName.INNER_MULTI_DISPATCH) ?? '';
-    if (!this.#config.enableLmq || names.trim() === '' || !mayNameLightQueues(topic)) return [];
+  #lightNames(topic: string, table: PropertyTable): string[] {
+    if (!this.#config.enableLmq) return [];
+    const names = table.get(MULTI_DISPATCH) ?? '';
+    if (names.trim() === '' || !mayNameLightQueues(topic)) return [];
     return dispatchNames(names);
   }
 
@@ -127,7 +164,7 @@ export class SpecialPuts {
     return `there are ${known.size} light queues, the limit maxLmqConsumeQueueNum is ${maxLmqConsumeQueueNum}; ${fresh} would be another`;
   }
 
-  #with(request: PutRequest, properties: ReadonlyMap<string, string>): PutRequest {
+  #with(request: PutRequest, table: PropertyTable): PutRequest {
     const own = this.#own;
     own.topic = request.topic;
     own.topicBytes = request.topicBytes;
@@ -142,9 +179,7 @@ export class SpecialPuts {
     own.body = request.body;
     own.bodyStart = request.bodyStart;
     own.bodyEnd = request.bodyEnd;
-    own.properties = Buffer.from(propertiesTextInJavaOrder(properties), 'utf8');
-    own.propertiesStart = 0;
-    own.propertiesEnd = own.properties.length;
+    own.propertyTable = table;
     return own;
   }
 }
@@ -152,13 +187,4 @@ export class SpecialPuts {
 function refuse(result: PutResult, reason: string): PutMessageStatus {
   result.reason = reason;
   return PutMessageStatus.MESSAGE_ILLEGAL;
-}
-
-function propertiesOf(request: PutRequest): Map<string, string> {
-  const table = request.propertyTable;
-  if (table === undefined) {
-    return parsePropertyBytes(request.properties, request.propertiesStart, request.propertiesEnd);
-  }
-  const text = new Uint8Array(table.bytes());
-  return parsePropertyBytes(text, 0, table.write(text, 0));
 }
