@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { MessageSelector, type ReceivedMessage, SimpleConsumer, type SimpleConsumerOptions } from '../client/index.ts';
+import {
+  type MessageListener,
+  MessageSelector,
+  PushConsumer,
+  type PushConsumerOptions,
+  type ReceivedMessage,
+  SimpleConsumer,
+  type SimpleConsumerOptions,
+} from '../client/index.ts';
 import { silentLogger } from '../common/index.ts';
+import { RequestCode, toJsonBytes } from '../remoting/index.ts';
 import { type StartBrokerOptions, startBroker, type TestBroker } from './index.ts';
 import { withProducer } from './with-producer.test.support.ts';
 
@@ -52,6 +61,39 @@ async function drain(consumer: SimpleConsumer): Promise<ReceivedMessage[]> {
   }
 }
 
+/** A consumer of the group GP, which the broker has pop. */
+async function popping(
+  t: TestContext,
+  server: TestBroker,
+  listener: MessageListener,
+  options: Partial<PushConsumerOptions> = {},
+): Promise<PushConsumer> {
+  const consumer = new PushConsumer({
+    namesrvAddr: server.namesrvAddress,
+    group: 'GP',
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    clientRebalance: false,
+    logger: silentLogger,
+    listener,
+    ...options,
+  });
+  const { client } = consumer;
+  client.acquire();
+  const mode = { topic: TOPIC, consumerGroup: 'GP', mode: 'POP', popShareQueueNum: 0 };
+  const { code } = await client.invokeBroker(
+    server.address,
+    RequestCode.SET_MESSAGE_REQUEST_MODE,
+    null,
+    toJsonBytes(mode),
+  );
+  assert.equal(code, 0);
+  consumer.subscribe(TOPIC);
+  await consumer.start();
+  await client.release();
+  t.after(() => consumer.close());
+  return consumer;
+}
+
 const numbers = (messages: readonly ReceivedMessage[]): number[] =>
   messages.map((message) => Number(message.text())).sort((a, b) => a - b);
 
@@ -98,4 +140,19 @@ test('members of a group share the messages of one queue, and what one has the o
   const got: ReceivedMessage[] = [];
   for (let i = 0; i < 6; i++) got.push(...(await one.receive(1)), ...(await other.receive(1)));
   assert.deepEqual(numbers(got), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+});
+
+test('a push consumer pops where the broker says so', async (t) => {
+  const server = await filled(t);
+  const got: string[] = [];
+  const consumer = await popping(t, server, async ([message]) => {
+    got.push(message!.text());
+    return 'CONSUME_SUCCESS';
+  });
+  while (got.length < 12) await new Promise(setImmediate);
+  assert.ok(consumer.assignment.some(({ queueId, topic }) => queueId === -1 && topic === TOPIC));
+  await consumer.close();
+  const other = await started(t, server, { group: 'GP' });
+  await other.subscribe(TOPIC);
+  assert.deepEqual(await drain(other), []);
 });
