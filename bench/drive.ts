@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { DelayFigures, DelayOptions } from './delay-load.ts';
 import type { LoadFigures } from './load-run.ts';
+import type { PopFigures, PopOptions } from './pop-load.ts';
 import { memory } from './process-figures.ts';
 import type { PullOptions } from './pull-load.ts';
 import type { SendOptions } from './send-load.ts';
@@ -29,6 +30,12 @@ export async function driveTransactions(options: TransactionOptions): Promise<Tr
 export async function driveDelays(options: DelayOptions): Promise<DelayFigures> {
   const output = await runToEnd(process.execPath, [GENERATOR, 'delays', JSON.stringify(options)]);
   return JSON.parse(output) as DelayFigures;
+}
+
+/** Pops and acknowledges; only this folder's generator can. */
+export async function drivePops(options: PopOptions): Promise<PopFigures> {
+  const output = await runToEnd(process.execPath, [GENERATOR, 'pop', JSON.stringify(options)]);
+  return JSON.parse(output) as PopFigures;
 }
 
 /** Sends or pulls as told; `loadgen` is the other generator's path, if it is wanted. */

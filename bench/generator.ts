@@ -1,7 +1,8 @@
-// The load generator's own process: `generator.js send|pull|transactions|delays {options as JSON}`. It prints the figures as JSON. A process of its
+// The load generator's own process: `generator.js send|pull|pop|transactions|delays {options as JSON}`. It prints the figures as JSON. A process of its
 // own, so that what it costs neither slows the broker nor is counted with it.
 
 import { type DelayOptions, delayLoad } from './delay-load.ts';
+import { type PopOptions, popLoad } from './pop-load.ts';
 import { type PullOptions, pullLoad } from './pull-load.ts';
 import { type SendOptions, sendLoad } from './send-load.ts';
 import { type TransactionOptions, transactionLoad } from './transaction-load.ts';
@@ -16,7 +17,9 @@ try {
         ? await transactionLoad(options as TransactionOptions)
         : command === 'delays'
           ? await delayLoad(options as DelayOptions)
-          : await sendLoad(options as SendOptions);
+          : command === 'pop'
+            ? await popLoad(options as PopOptions)
+            : await sendLoad(options as SendOptions);
   process.stdout.write(`${JSON.stringify(figures)}\n`);
   process.exit(0);
 } catch (error) {

@@ -149,7 +149,7 @@ async function measureWorkload(
   const result: WorkloadResult = { name: workload.name, title: workload.title, java: [], gantry: [] };
   const targets = [...brokers].map(([kind, broker]) => ({
     kind,
-    target: { addr: broker.brokerAddr, pid: broker.pid },
+    target: { addr: broker.brokerAddr, brokerName: broker.brokerName, pid: broker.pid },
   }));
   for (const { target } of targets) await workload.prepare?.(target, effort);
   for (let round = 1; round <= effort.rounds; round++) {

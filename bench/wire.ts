@@ -15,6 +15,8 @@ export const Code = {
   GET_MAX_OFFSET: 30,
   SEND_MESSAGE_V2: 310,
   SEND_BATCH_MESSAGE: 320,
+  POP_MESSAGE: 200050,
+  ACK_MESSAGE: 200051,
 } as const;
 
 /** A hole of a template: where it begins in the frame, and how many bytes it has. */

@@ -1,9 +1,11 @@
 // What is measured, and in which unit. A workload runs against one broker and answers its figures; the order of a run is: every
 // workload, every round, one broker after the other.
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { maxOffset, storedMessages } from '../test/interop/probe.ts';
-import { type DrivenFigures, drive, driveDelays, driveTransactions } from './drive.ts';
+import { type DrivenFigures, drive, driveDelays, drivePops, driveTransactions } from './drive.ts';
 import type { LoadFigures } from './load-run.ts';
+import { memory } from './process-figures.ts';
 import type { PullOptions } from './pull-load.ts';
 import { createTopic, untilDispatched } from './requests.ts';
 import type { SendOptions } from './send-load.ts';
@@ -11,6 +13,7 @@ import type { SendOptions } from './send-load.ts';
 /** A broker that is measured. */
 export interface Target {
   addr: string;
+  brokerName: string;
   pid: number;
 }
 
@@ -129,6 +132,8 @@ function delaying(name: string, title: string, property: [string, string], syncF
   };
 }
 
+const MILLION = 1_000_000;
+
 /** All workloads, in the order in which they run. */
 export const workloads: readonly Workload[] = [
   sending('send', 'async flush, 8 × 64 in flight, 128 B', {}),
@@ -151,6 +156,64 @@ export const workloads: readonly Workload[] = [
         'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
         'generator CPU µs/msg': driven.clientCpuMicros / driven.messages,
         [REFUSED]: refused(driven),
+      };
+    },
+  },
+  {
+    name: 'pop',
+    title: 'pop of 32 × 128 B, 8 queues, each message acknowledged by itself; 4 × 64 in flight',
+    syncFlush: false,
+    async prepare(target, effort) {
+      await createTopic(target.addr, 'BenchPop', 8);
+      const fill = { topic: 'BenchPop', mixQueues: true, warmup: 0, seconds: Math.min(effort.seconds, 3) };
+      await drive('send', sendOptions(target, effort, fill), undefined);
+    },
+    async run({ addr, pid, brokerName }, { seconds, warmup }) {
+      const shape = { topic: 'BenchPop', conns: 4, window: 64, batch: 32, invisibleMs: 60_000, ack: true, count: 0 };
+      const driven = await drivePops({ ...shape, addr, broker: brokerName, pid, seconds, warmup });
+      return {
+        'popped and acknowledged msg/s': driven.perSecond,
+        'pop p99 ms': driven.popP99Ms,
+        'ack p99 ms': driven.p99Ms,
+        'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
+        'generator CPU µs/msg': driven.clientCpuMicros / driven.messages,
+        'pops that went empty beside others': driven.beside,
+        [REFUSED]: refused(driven),
+      };
+    },
+  },
+  {
+    name: 'pop-memory',
+    title: 'a million messages of 128 B popped by one group, none acknowledged',
+    syncFlush: false,
+    async prepare(target, effort) {
+      await createTopic(target.addr, 'BenchInFlight', 8);
+      const fill = { topic: 'BenchInFlight', mixQueues: true, warmup: 0, seconds: Math.min(effort.seconds, 3) };
+      while ((await storedMessages(target.addr, 'BenchInFlight', 8)) < MILLION) {
+        await drive('send', sendOptions(target, effort, fill), undefined);
+      }
+    },
+    async run({ addr, pid, brokerName }, { seconds }) {
+      await delay(seconds * 1000);
+      const before = memory(pid);
+      const shape = { topic: 'BenchInFlight', conns: 4, window: 1, batch: 32, invisibleMs: 600_000, ack: false };
+      const driven = await drivePops({
+        ...shape,
+        addr,
+        broker: brokerName,
+        pid,
+        seconds: 600,
+        warmup: 0,
+        count: MILLION,
+      });
+      await delay(seconds * 1000);
+      const after = memory(pid);
+      return {
+        'in flight': driven.popped,
+        'popped msg/s': driven.perSecond,
+        'own memory before MB': before.anonMb,
+        'own memory beyond that MB': after.anonMb - before.anonMb,
+        'broker CPU µs/msg': driven.serverCpuMicros / driven.messages,
       };
     },
   },

@@ -15,6 +15,7 @@ export type ConsumeStatus = 'CONSUME_SUCCESS' | 'RECONSUME_LATER';
 
 /** What a listener may know and decide beside its answer. */
 export interface ConsumeContext {
+  /** Where the messages come from; when the broker has them popped its id is -1, and each message names its own. */
   readonly queue: MessageQueue;
   /** Delay before the next try of a failed message: 0 (default) lets the broker choose, -1 is the dead letter topic at once, else a delay level. */
   delayLevelWhenNextConsume: number;
@@ -207,6 +208,7 @@ export class ConsumeService {
   }
 }
 
-function newContext(queue: MessageQueue): ConsumeContext {
+/** What a listener finds beside its messages. */
+export function newContext(queue: MessageQueue): ConsumeContext {
   return { queue, delayLevelWhenNextConsume: 0, ackIndex: Number.MAX_SAFE_INTEGER };
 }

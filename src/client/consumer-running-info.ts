@@ -3,6 +3,7 @@
 import type { Clock } from '../common/index.ts';
 import type { ClientInstance } from './client-instance.ts';
 import type { ConsumeCounts } from './listener-calls.ts';
+import type { PopQueue } from './pop-service.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { queueMap } from './queue-json.ts';
 import type { MessageQueue } from './queues.ts';
@@ -17,6 +18,7 @@ export interface RunningInfoInput {
   startedAt: number;
   subscriptions: SubscriptionData[];
   queues: readonly ProcessQueue[];
+  popQueues: readonly PopQueue[];
   committed: (queue: MessageQueue) => number;
   /** Messages consumed and failed, by topic. */
   consumed: ReadonlyMap<string, ConsumeCounts>;
@@ -44,6 +46,11 @@ function processQueueInfo(taken: ProcessQueue, input: RunningInfoInput): object 
     lastPullTimestamp: wallClock(clock, taken.lastPullAt),
     lastConsumeTimestamp: taken.lastConsumeAt,
   };
+}
+
+function popQueueInfo(from: PopQueue, input: RunningInfoInput): object {
+  const lastPopTimestamp = wallClock(input.client.clock, from.lastPopAt);
+  return { droped: from.dropped, lastPopTimestamp, waitAckCount: from.waiting };
 }
 
 /** The time of day of a monotonic time. */
@@ -77,7 +84,7 @@ export function consumerRunningInfo(input: RunningInfoInput): object {
     },
     subscriptionSet: input.subscriptions,
     mqTable: queueMap(input.queues.map((taken) => [taken.queue, processQueueInfo(taken, input)] as const)),
-    mqPopTable: new Map(),
+    mqPopTable: queueMap(input.popQueues.map((from) => [from.queue, popQueueInfo(from, input)] as const)),
     statusTable,
     userConsumerInfo: {},
   };

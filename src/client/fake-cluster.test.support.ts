@@ -23,6 +23,7 @@ import {
   toJsonBytes,
 } from '../remoting/index.ts';
 import type { ClientOptions } from './client-options.ts';
+import { FakePops } from './fake-pop.test.support.ts';
 
 /** What a test may want to know of a request. */
 export interface Noted {
@@ -106,6 +107,7 @@ export class FakeBroker {
   readonly members: Map<string, Set<string>> = new Map();
   /** `group@topic@queueId` to the client that holds the lock. */
   readonly locks: Map<string, string> = new Map();
+  readonly pops: FakePops;
   answer: Answer = () => undefined;
   address = '';
   readonly #server: RemotingServer;
@@ -113,6 +115,7 @@ export class FakeBroker {
 
   constructor(name: string) {
     this.name = name;
+    this.pops = new FakePops(name, (topic) => this.#recordsOf(topic));
     this.#server = new RemotingServer({ clock: systemClock, logger: new CollectingLogger() });
     this.#server.setDefault((request) => this.#handle(request));
   }
@@ -130,6 +133,7 @@ export class FakeBroker {
   dropConnections(): void {
     for (const channel of this.#server.channels) channel.close('test');
     this.#waiting = [];
+    this.pops.drop();
   }
 
   /** Requests with this code, oldest first. */
@@ -146,6 +150,7 @@ export class FakeBroker {
     const woken = this.#waiting.filter((waiting) => waiting.queue === key);
     this.#waiting = this.#waiting.filter((waiting) => waiting.queue !== key);
     for (const { responder, offset } of woken) this.#respondPull(responder, key, offset);
+    this.pops.wake();
     return list.length - 1;
   }
 
@@ -212,11 +217,30 @@ export class FakeBroker {
       case RequestCode.LOCK_BATCH_MQ:
       case RequestCode.UNLOCK_BATCH_MQ:
         return request.respond(ResponseCode.SUCCESS, null, null, this.#lock(noted));
+      case RequestCode.POP_MESSAGE:
+        return this.pops.pop(request, ext);
+      case RequestCode.ACK_MESSAGE:
+        return request.respond(this.pops.ack(noted));
+      case RequestCode.BATCH_ACK_MESSAGE:
+        this.pops.ackAll(noted);
+        return request.respond(ResponseCode.SUCCESS);
+      case RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
+        return request.respond(ResponseCode.SUCCESS, null, this.pops.change(noted));
       case RequestCode.CONSUMER_SEND_MSG_BACK:
         return request.respond(ResponseCode.SUCCESS);
       default:
         return request.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED);
     }
+  }
+
+  /** The queues of a topic that hold something, by id. */
+  #recordsOf(topic: string): Map<number, readonly Uint8Array[]> {
+    const found = new Map<number, readonly Uint8Array[]>();
+    for (const [key, records] of this.queues) {
+      const at = key.lastIndexOf('@');
+      if (key.slice(0, at) === topic) found.set(Number(key.slice(at + 1)), records);
+    }
+    return found;
   }
 
   #lock({ code, body }: Noted): Uint8Array {

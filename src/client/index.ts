@@ -17,6 +17,7 @@ export type { Boundary } from './initial-offset.ts';
 export type { TraceOptions } from './message-trace.ts';
 export { type Message, ReceivedMessage, type SendResult, type SendStatus } from './message-types.ts';
 export type { OrderlyContext, OrderlyListener, OrderlyStatus } from './orderly-service.ts';
+export type { PopLimits } from './pop-service.ts';
 export {
   type BatchSendResult,
   Producer,
@@ -31,6 +32,7 @@ export { PushConsumer, type PushConsumerOptions } from './push-consumer.ts';
 export type { MessageQueue } from './queues.ts';
 export { parseRecallHandle, type RecallHandle } from './recall-handle.ts';
 export type { BrokerData, QueueData, TopicRoute } from './route.ts';
+export { SimpleConsumer, type SimpleConsumerOptions } from './simple-consumer.ts';
 export { stderrLogger } from './stderr-logger.ts';
 export { MessageSelector } from './subscription.ts';
 export {

@@ -55,11 +55,14 @@ export interface SendResult {
   recallHandle: string | undefined;
 }
 
-/** What a ReceivedMessage is made of, beside the stored message: the queue that it was pulled from. */
+/** What a ReceivedMessage is made of, beside the stored message: the queue that it was pulled or popped from. */
 export interface ReceivedFrom {
   queue: MessageQueue;
   /** The topic to show, when the message lay in a retry topic. */
   topic?: string;
+  /** Of popped messages. */
+  handle?: string;
+  visibleAt?: number;
 }
 
 /** A message that was received. RocketMQ: MessageExt. */
@@ -91,6 +94,8 @@ export class ReceivedMessage {
   /** The body as it travelled: still compressed if the sysFlag says so. */
   readonly storedBody: Uint8Array;
   #reconsumeTimes: number;
+  #receiptHandle: string | undefined;
+  #visibleAt: number | undefined;
   #body: Uint8Array | undefined;
 
   constructor(stored: StoredMessage, from: ReceivedFrom) {
@@ -113,12 +118,24 @@ export class ReceivedMessage {
     this.storeSize = stored.storeSize;
     this.storedBody = stored.body;
     this.#reconsumeTimes = stored.reconsumeTimes;
+    this.#receiptHandle = from.handle;
+    this.#visibleAt = from.visibleAt;
     if ((stored.sysFlag & SysFlag.COMPRESSED) === 0) this.#body = stored.body;
   }
 
   /** How often consuming it has failed so far. */
   get reconsumeTimes(): number {
     return this.#reconsumeTimes;
+  }
+
+  /** By what a popped message is acknowledged (POP_CK); undefined for one that was pulled. A change of its invisible time makes a new one. */
+  get receiptHandle(): string | undefined {
+    return this.#receiptHandle;
+  }
+
+  /** When the broker delivers a popped message again if it is not acknowledged: ms since the Unix epoch, by the broker's clock. */
+  get visibleAt(): number | undefined {
+    return this.#visibleAt;
   }
 
   /**
@@ -134,6 +151,12 @@ export class ReceivedMessage {
   text(): string {
     const body = this.body;
     return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+  }
+
+  /** @internal The message has a new handle. */
+  renew(receiptHandle: string, visibleAt: number): void {
+    this.#receiptHandle = receiptHandle;
+    this.#visibleAt = visibleAt;
   }
 
   /** @internal A try failed and the message is tried again in this process. */

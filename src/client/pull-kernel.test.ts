@@ -19,7 +19,7 @@ function request(fields: Partial<PullRequest> = {}): PullRequest {
     maxBytes: 1000,
     suspendMs: 0,
     timeoutMs: 1,
-    originalTopic,
+    originalTopic: (stored) => originalTopic(stored, 'G'),
     ...fields,
   };
 }

@@ -159,7 +159,7 @@ export function readPullResult(
 const UNWRAP = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH;
 
 /** The members of a record that holds a whole batch (BatchCQ topics); any other message alone. */
-function unwrap(message: StoredMessage, logger: Logger): StoredMessage[] {
+export function unwrap(message: StoredMessage, logger: Logger): StoredMessage[] {
   if ((message.sysFlag & UNWRAP) !== UNWRAP) return [message];
   try {
     return innerMessages(message);

@@ -2,7 +2,7 @@
 // pull consumer differ only in what becomes of the messages. RocketMQ: DefaultMQPushConsumerImpl#pullMessage.
 
 import { errorText, GantryError } from '../common/index.ts';
-import { PropertyName, type StoredMessage } from '../message/index.ts';
+import { normalTopicOf, PropertyName, type StoredMessage } from '../message/index.ts';
 import { ResponseCode } from '../remoting/index.ts';
 import { isResponse } from './client-errors.ts';
 import type { ClientInstance } from './client-instance.ts';
@@ -58,6 +58,7 @@ const MIB = 1024 * 1024;
 export class PullLoop {
   readonly #client: ClientInstance;
   readonly #owner: PullLoopOwner;
+  readonly #originalTopic: (stored: StoredMessage) => string | undefined;
   readonly #limits: Required<PullLimits>;
   readonly #withSubscription: boolean;
   readonly #waiter: Waiter;
@@ -71,6 +72,7 @@ export class PullLoop {
   ) {
     this.#client = client;
     this.#owner = owner;
+    this.#originalTopic = (stored) => originalTopic(stored, owner.group);
     this.#waiter = waiter;
     this.#withSubscription = options.withSubscription;
     this.#kernel = new PullKernel(client);
@@ -143,7 +145,7 @@ export class PullLoop {
       maxBytes: MAX_BYTES,
       suspendMs: SUSPEND_MS,
       timeoutMs: TIMEOUT_MS,
-      originalTopic,
+      originalTopic: this.#originalTopic,
     });
   }
 
@@ -184,7 +186,12 @@ function wasReset(taken: ProcessQueue, { status, minOffset, maxOffset }: PullRes
   return status === 'OFFSET_ILLEGAL' && minOffset <= taken.nextOffset && taken.nextOffset <= maxOffset;
 }
 
-/** The topic that a message of a retry topic was first sent to; undefined for other messages. RocketMQ: resetRetryAndNamespace. */
-export function originalTopic(stored: StoredMessage): string | undefined {
-  return isRetryTopic(stored.topic) ? stored.properties.get(PropertyName.RETRY_TOPIC) : undefined;
+/**
+ * The topic that a message of a retry topic of this group was first sent to; undefined for other messages. RocketMQ: resetRetryAndNamespace,
+ * which knows pop retry topics for retry topics only where it pops.
+ */
+export function originalTopic(stored: StoredMessage, group: string): string | undefined {
+  if (!isRetryTopic(stored.topic)) return undefined;
+  const topic = normalTopicOf(stored.topic, group);
+  return topic === stored.topic ? stored.properties.get(PropertyName.RETRY_TOPIC) : topic;
 }

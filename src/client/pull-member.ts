@@ -285,6 +285,7 @@ export class PullMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       startedAt: this.#startedAt,
       subscriptions: this.#subscriptions.list(),
       queues: this.#rebalancer.queues(),
+      popQueues: [],
       committed: (queue) => this.#offsets.peek(queue) ?? -1,
       consumed: this.#consumed,
     });

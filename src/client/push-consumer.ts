@@ -2,12 +2,14 @@
 // of them in broadcast mode. This file is what callers see; push-member.ts does the work. RocketMQ: DefaultMQPushConsumer.
 
 import { GantryError } from '../common/index.ts';
+import { MAX_POP_MESSAGES } from '../message/index.ts';
 import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
 import type { MessageListener } from './consume-service.ts';
 import type { ConsumeFromWhere, MessageModel } from './heartbeat.ts';
 import type { TraceOptions } from './message-trace.ts';
 import type { OrderlyListener } from './orderly-service.ts';
+import type { PopLimits } from './pop-service.ts';
 import type { PullLimits } from './pull-loop.ts';
 import { PushMember } from './push-member.ts';
 import type { MessageQueue } from './queues.ts';
@@ -15,7 +17,7 @@ import type { MessageSelector } from './subscription.ts';
 import { checkGroup } from './validators.ts';
 
 /** Settings of a PushConsumer. */
-export interface PushConsumerOptions extends ClientOptions, PullLimits, TraceOptions {
+export interface PushConsumerOptions extends ClientOptions, PullLimits, PopLimits, TraceOptions {
   /** The consumer group; members of one group must subscribe to the same topics and tags. */
   group: string;
   /** Called for each message (or batch), many at once. Either this or `orderlyListener` is needed. */
@@ -27,6 +29,11 @@ export interface PushConsumerOptions extends ClientOptions, PullLimits, TraceOpt
   orderlyListener?: OrderlyListener;
   /** Default CLUSTERING: the members share the messages. BROADCASTING: each gets all, and there are no retries. */
   messageModel?: MessageModel;
+  /**
+   * False: a broker shares the queues out, and decides whether they are pulled or popped from (`mqadmin setConsumeMode`). All members of a group
+   * should say the same. Not in order and not in broadcast mode. Default true.
+   */
+  clientRebalance?: boolean;
   /** Where the group begins in a queue without an offset. Default CONSUME_FROM_LAST_OFFSET. */
   consumeFromWhere?: ConsumeFromWhere;
   /** For CONSUME_FROM_TIMESTAMP: ms since the Unix epoch. Default: half an hour before the consumer was made. */
@@ -76,6 +83,15 @@ export class PushConsumer {
       if (value !== undefined && !(Number.isInteger(value) && value >= 1)) {
         throw new GantryError('CONFIG_VALUE', `${name} is ${value}; it must be a whole number, at least 1`);
       }
+    }
+    checkRange('popInvisibleTime', options.popInvisibleTime, 5000, 300_000);
+    checkRange('popBatchNums', options.popBatchNums, 1, MAX_POP_MESSAGES);
+    checkRange('popThresholdForQueue', options.popThresholdForQueue, 1, Number.MAX_SAFE_INTEGER);
+    if (
+      options.clientRebalance === false &&
+      (options.orderlyListener !== undefined || options.messageModel === 'BROADCASTING')
+    ) {
+      throw new GantryError('CONFIG_VALUE', 'clientRebalance=false is not for ordered or broadcasting consumers');
     }
     if ((options.listener === undefined) === (options.orderlyListener === undefined)) {
       throw new GantryError('CONFIG_VALUE', 'either listener or orderlyListener is needed');
@@ -138,4 +154,10 @@ export class PushConsumer {
     this.#closing ??= this.#member.close();
     return this.#closing;
   }
+}
+
+/** @throws GantryError CONFIG_VALUE */
+function checkRange(name: string, value: number | undefined, least: number, most: number): void {
+  if (value === undefined || (Number.isInteger(value) && value >= least && value <= most)) return;
+  throw new GantryError('CONFIG_VALUE', `${name} is ${value}; it must be a whole number from ${least} to ${most}`);
 }

@@ -2,9 +2,12 @@
 //
 // One queue's way:   rebalance takes it -> offset from the store -> pull loop -> ProcessQueue -> listener -> commit the lowest offset
 //                    that is not consumed: every 5 s, when the queue is given away, and at close
+//
+// With `clientRebalance` false a broker says instead which queues there are for this member, and has some of them popped: pop-service.ts.
 
 import { type Clock, errorText, GantryError, type Timer } from '../common/index.ts';
-import type { StoredMessage } from '../message/index.ts';
+import { popRetryTopicV1, type StoredMessage } from '../message/index.ts';
+import { queryAssignment } from './assignment.ts';
 import { BrokerOffsetStore } from './broker-offset-store.ts';
 import { checkSubscription } from './check-subscription.ts';
 import type { ClientInstance } from './client-instance.ts';
@@ -18,12 +21,13 @@ import { MessageTrace } from './message-trace.ts';
 import { ReceivedMessage } from './message-types.ts';
 import type { OffsetStore } from './offset-store.ts';
 import { type OrderlyListener, OrderlyService, type OrderlyStatus } from './orderly-service.ts';
+import { PopService } from './pop-service.ts';
 import type { ProcessQueue } from './process-queue.ts';
 import { originalTopic, PullLoop, type PullLoopOwner } from './pull-loop.ts';
 import type { PushConsumerOptions } from './push-consumer.ts';
 import { QueueLocks } from './queue-locks.ts';
 import type { MessageQueue } from './queues.ts';
-import { type RebalanceOwner, Rebalancer } from './rebalancer.ts';
+import { isRetryTopic, type RebalanceOwner, Rebalancer } from './rebalancer.ts';
 import { retryTopic, SendBack } from './send-back.ts';
 import type { MessageSelector, SubscriptionData } from './subscription.ts';
 import { Subscriptions } from './subscriptions.ts';
@@ -58,6 +62,8 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   /** One of the two. */
   readonly #consume: ConsumeService | undefined;
   readonly #orderly: OrderlyService | undefined;
+  /** With clientRebalance=false, beside #consume. */
+  readonly #pop: PopService | undefined;
   readonly #trace: MessageTrace | undefined;
   #state: 'created' | 'running' | 'closed' = 'created';
   #paused = false;
@@ -93,7 +99,24 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     const { listener, orderlyListener } = options;
     if (orderlyListener !== undefined) this.#orderly = this.#newOrderly(options, orderlyListener, times);
     if (listener === undefined) return;
-    const sendBack = new SendBack(client, this.group, times < 0 ? DEFAULT_MAX_RECONSUME_TIMES : times);
+    const maxReconsumeTimes = times < 0 ? DEFAULT_MAX_RECONSUME_TIMES : times;
+    const sendBack = new SendBack(client, this.group, maxReconsumeTimes);
+    if (options.clientRebalance === false) {
+      this.#pop = new PopService(client, {
+        ...options,
+        listener,
+        concurrency: this.#concurrency,
+        batchSize: options.consumeMessageBatchMaxSize ?? 1,
+        initMode: this.#from === 'CONSUME_FROM_FIRST_OFFSET' ? 0 : 1,
+        maxReconsumeTimes,
+        trace: this.#trace,
+        waiter: this.#waiter,
+        isRunning: () => this.isRunning(),
+        isPaused: () => this.#paused,
+        subscription: (topic) => this.#subscriptions.get(topic),
+        giveUp: (message) => sendBack.sendBack(message, -1),
+      });
+    }
     this.#consume = new ConsumeService({
       listener,
       concurrency: this.#concurrency,
@@ -110,7 +133,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   }
 
   assignment(): MessageQueue[] {
-    return this.#rebalancer.queues().map((taken) => taken.queue);
+    return [...this.#pulled(), ...(this.#pop?.queues() ?? []).map((from) => from.queue)];
   }
 
   subscribe(topic: string, expression: string | MessageSelector): void {
@@ -157,7 +180,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     this.#waiter.wakeAll();
     this.#expiryTimer?.cancel();
     if (!wasRunning) return;
-    const stopped = this.#consume?.stop() ?? this.#orderly!.stop();
+    const stopped = Promise.all([this.#consume?.stop() ?? this.#orderly!.stop(), this.#pop?.stop()]);
     const inTime = await this.#waiter.race(stopped, this.#closeTimeoutMs);
     if (!inTime) this.#client.logger.warn(`${this.group}: some listeners still run; their messages will come again`);
     const held = this.#rebalancer.held().filter((taken) => !taken.dropped || taken.locked);
@@ -189,7 +212,13 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
 
   async rebalance(): Promise<boolean> {
     if (!this.isRunning() || this.#paused) return true;
+    this.#pop?.retain(new Set(this.topics()));
     return this.#rebalancer.rebalance();
+  }
+
+  get assignedQueues(): ((topic: string) => Promise<readonly MessageQueue[] | undefined>) | undefined {
+    const pop = this.#pop;
+    return pop === undefined ? undefined : (topic) => this.#askAssignment(pop, topic);
   }
 
   initialOffset(queue: MessageQueue): Promise<number> {
@@ -252,7 +281,7 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
   }
 
   async persistOffsets(confirm: boolean): Promise<void> {
-    await this.#offsets.persist(this.assignment(), confirm);
+    await this.#offsets.persist(this.#pulled(), confirm);
   }
 
   async resetOffsets(topic: string, offsets: Array<[MessageQueue, number]>): Promise<void> {
@@ -278,14 +307,15 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
       startedAt: this.#startedAt,
       subscriptions: this.#subscriptions.list(),
       queues: this.#rebalancer.queues(),
+      popQueues: this.#pop?.queues() ?? [],
       committed: (queue) => this.#offsets.peek(queue) ?? -1,
-      consumed: (this.#consume ?? this.#orderly!).counts,
+      consumed: new Map([...(this.#pop?.counts ?? []), ...(this.#consume ?? this.#orderly!).counts]),
     });
   }
 
   async consumeDirectly(stored: StoredMessage, brokerName: string): Promise<object> {
     const queue = { topic: stored.topic, brokerName, queueId: stored.queueId };
-    const topic = originalTopic(stored);
+    const topic = originalTopic(stored, this.group);
     const message = new ReceivedMessage(stored, topic === undefined ? { queue } : { queue, topic });
     const begin = this.#clock.monotonic();
     let consumeResult = 'CR_RETURN_NULL';
@@ -302,6 +332,31 @@ export class PushMember implements GroupConsumer, RebalanceOwner, PullLoopOwner 
     }
     const spentTimeMills = Math.round(this.#clock.monotonic() - begin);
     return { autoCommit: true, consumeResult, order: this.#orderly !== undefined, remark, spentTimeMills };
+  }
+
+  #pulled(): MessageQueue[] {
+    return this.#rebalancer.queues().map((taken) => taken.queue);
+  }
+
+  /** Pops from what the broker wants popped, and answers what is to be pulled. RocketMQ: RebalanceImpl#updateMessageQueueAssignment. */
+  async #askAssignment(pop: PopService, topic: string): Promise<readonly MessageQueue[] | undefined> {
+    const assigned = await queryAssignment(this.#client, topic, this.group, this.messageModel);
+    if (assigned === undefined || !this.isRunning()) return undefined;
+    const popped = assigned.filter(({ mode }) => mode === 'POP').map(({ queue }) => queue);
+    const pulled = assigned.filter(({ mode }) => mode === 'PULL').map(({ queue }) => queue);
+    pop.assign(topic, popped);
+    if (assigned.length > 0 && !isRetryTopic(topic)) this.#readPopRetryTopic(topic, popped.length === 0);
+    return pulled;
+  }
+
+  /** What was popped and has failed before a group went over to pulling lies in a topic of its own, which pops read by themselves. */
+  #readPopRetryTopic(topic: string, wanted: boolean): void {
+    const retry = popRetryTopicV1(topic, this.group);
+    if (!wanted) this.#subscriptions.delete(retry);
+    else if (!this.#subscriptions.topics().includes(retry)) {
+      this.#subscriptions.set(retry, '*');
+      void this.#subscriptionChanged();
+    }
   }
 
   #newOrderly(options: PushConsumerOptions, listener: OrderlyListener, times: number): OrderlyService {

@@ -24,6 +24,8 @@ export interface RebalanceOwner {
   topics(): Iterable<string>;
   /** The queues of a topic that were chosen by hand; undefined to share with the group. */
   fixedQueues?(topic: string): readonly MessageQueue[] | undefined;
+  /** The queues of a topic that a broker gave to this member to pull from; undefined if none can say. Absent: the members share by themselves. */
+  readonly assignedQueues?: ((topic: string) => Promise<readonly MessageQueue[] | undefined>) | undefined;
   /** Where to begin in a queue that was just taken. A rejection: the queue is tried again at the next round. */
   initialOffset(queue: MessageQueue): Promise<number>;
   /** Locks a queue before it is taken; false: somebody else still has it. Absent: there are no locks. */
@@ -132,6 +134,11 @@ export class Rebalancer {
     const fixed = this.#owner.fixedQueues?.(topic);
     if (fixed !== undefined) return fixed;
     if (this.#owner.messageModel === 'BROADCASTING') return all;
+    if (this.#owner.assignedQueues !== undefined) {
+      const assigned = await this.#owner.assignedQueues(topic);
+      if (assigned === undefined) this.#warn(topic, `no broker says yet what ${this.#owner.group} has of ${topic}`);
+      return assigned;
+    }
     const clientIds = await this.#memberIds(topic);
     if (clientIds === undefined || clientIds.length === 0) {
       this.#warn(topic, `no broker of ${topic} knows a member of ${this.#owner.group} yet`);

@@ -135,6 +135,20 @@ describe('start, produce, consume', { concurrency: 2 }, () => {
     await run.stop();
   });
 
+  test('a group that pops gets each line once, and the next run none of them', async () => {
+    const { run, namesrv } = await startServer(`${base}/pops`);
+    await succeed(['produce', 'jobs', '-n', namesrv, '--quiet'], 'a\nb\nc\n');
+    const pop = ['consume', 'jobs', '-n', namesrv, '--group', 'w', '--from-start', '--pop'];
+    const out = await succeed([...pop, '--count', '3']);
+    assert.deepEqual(out.trimEnd().split('\n').sort(), ['a', 'b', 'c']);
+    const waiting = new Run(pop);
+    await succeed(['produce', 'jobs', 'd', '-n', namesrv]);
+    await waiting.until(/d/);
+    assert.equal(await waiting.stop('SIGINT'), 0, waiting.stderr);
+    assert.equal(waiting.stdout, 'd\n');
+    await run.stop();
+  });
+
   test('tags choose, and a consumer that waits sees what is sent later', async () => {
     const { run, namesrv } = await startServer(`${base}/tags`);
     await succeed(['produce', 'tagged', 'no', '-n', namesrv, '--tags', 'other', '--quiet']);

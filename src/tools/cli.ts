@@ -203,11 +203,13 @@ function addConsume(program: Command, ends: (exitCode: number) => void): void {
     .option('--tags <expression>', 'only messages with these tags: "a || b"')
     .option('--count <n>', 'end after so many messages', wholeNumber)
     .option('--json', 'print whole messages as lines of JSON')
+    .option('--pop', 'take messages from any queue and acknowledge each (pop), instead of sharing out the queues')
     .addHelpText(
       'after',
       `
 Examples:
   gantry consume greetings --group readers --from-start
+  gantry consume jobs --group workers --from-start --pop
   gantry consume orders --group audit --tags "new || paid" --json
   gantry consume orders --group one-shot --from-start --count 10`,
     )

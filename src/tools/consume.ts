@@ -1,6 +1,8 @@
 // gantry consume TOPIC --group G: messages out, one a line. What was printed counts as consumed, and nothing else does.
 
-import { type ConsumeStatus, PushConsumer, type ReceivedMessage } from '../client/index.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ConsumeStatus, PushConsumer, type ReceivedMessage, SimpleConsumer } from '../client/index.ts';
+import { errorText } from '../common/index.ts';
 import { clientAddress, quietLogger, stdoutClosed } from './client-side.ts';
 import { ExitCode } from './exit.ts';
 import { untilSignal } from './signals.ts';
@@ -12,12 +14,18 @@ export interface ConsumeOptions {
   tags?: string;
   count?: number;
   json?: boolean;
+  pop?: boolean;
 }
+
+/** Most messages of one pop. */
+const POP_BATCH = 32;
+const RETRY_MS = 1000;
 
 /** Runs until `--count` messages were printed, or a signal comes. */
 export async function consume(topic: string, options: ConsumeOptions): Promise<number> {
   // From the first moment on: messages may be printed before the consumer has started altogether.
   const interrupted = Promise.race([untilSignal(), stdoutClosed()]);
+  if (options.pop === true) return consumeByPops(topic, options, interrupted);
   const printed = countdown(options.count ?? Number.POSITIVE_INFINITY);
   let ending = false;
   // What is in hand at the end comes again, which is as it should be and nothing to warn about.
@@ -38,7 +46,7 @@ export async function consume(topic: string, options: ConsumeOptions): Promise<n
       for (const message of messages) {
         // What comes after the last one stays unconsumed.
         if (printed.reached) await new Promise<never>(() => {});
-        await write(options.json === true ? `${JSON.stringify(toJson(message))}\n` : withLineBreak(message.body));
+        await print(message, options);
         printed.step();
       }
       return 'CONSUME_SUCCESS';
@@ -48,6 +56,41 @@ export async function consume(topic: string, options: ConsumeOptions): Promise<n
   await consumer.start();
   await Promise.race([printed.done, interrupted]);
   ending = true;
+  await consumer.close();
+  return ExitCode.OK;
+}
+
+/** The same by pops: whatever queue has something, and an acknowledgement for each line. */
+async function consumeByPops(topic: string, options: ConsumeOptions, interrupted: Promise<unknown>): Promise<number> {
+  let ending = false;
+  const consumer = new SimpleConsumer({
+    namesrvAddr: clientAddress(options.namesrvAddr),
+    group: options.group,
+    consumeFromWhere: options.fromStart === true ? 'CONSUME_FROM_FIRST_OFFSET' : 'CONSUME_FROM_LAST_OFFSET',
+    logger: quietLogger,
+  });
+  void interrupted.then(async () => {
+    ending = true;
+    await consumer.close();
+  });
+  await consumer.start();
+  await consumer.subscribe(topic, options.tags ?? '*');
+  let left = options.count ?? Number.POSITIVE_INFINITY;
+  while (left > 0 && !ending) {
+    try {
+      const messages = await consumer.receive(Math.min(POP_BATCH, left));
+      for (const message of messages) {
+        if (ending) break;
+        await print(message, options);
+        await consumer.ack(message);
+        left--;
+      }
+    } catch (error) {
+      if (ending) break;
+      quietLogger.warn(errorText(error));
+      await delay(RETRY_MS);
+    }
+  }
   await consumer.close();
   return ExitCode.OK;
 }
@@ -75,6 +118,10 @@ function countdown(from: number): Countdown {
       if (left <= 0) setImmediate(finish);
     },
   };
+}
+
+function print(message: ReceivedMessage, { json }: ConsumeOptions): Promise<void> {
+  return write(json === true ? `${JSON.stringify(toJson(message))}\n` : withLineBreak(message.body));
 }
 
 function withLineBreak(body: Uint8Array): Uint8Array {

@@ -9,9 +9,11 @@ import {
   type ClientOptions,
   deadLetterTopic,
   type LocalTransactionState,
+  MessageSelector,
   Producer,
   PushConsumer,
   type ReceivedMessage,
+  SimpleConsumer,
   stderrLogger,
   TransactionProducer,
 } from '../../../src/client/index.ts';
@@ -415,6 +417,95 @@ async function trace(env: Env): Promise<void> {
   assert.match(text, /^Pub +PID-ClientTrace .*success/m);
 }
 
+/** Pops with and without a listener: acknowledged, given more time, failed, filtered, in order; and a group that goes from pops to pulls. */
+async function pops(env: Env): Promise<void> {
+  const topic = 'ClientPop';
+  await createTopic(env, topic);
+  const producer = new Producer({ ...options(env, 'pop-producer'), group: 'PID-ClientPop' });
+  await producer.start();
+  const send = (body: string, tags: string, number = 0): Promise<unknown> =>
+    producer.send({ topic, body, tags, properties: { number: String(number) } });
+  const common = { consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET', invisibleDurationMs: 20_000 } as const;
+  const simple = new SimpleConsumer({ ...options(env, 'pop-simple'), ...common, group: 'GID-ClientPopSimple' });
+  await simple.start();
+  await simple.subscribe(topic, 'A || B');
+  for (let i = 0; i < 12; i++) await send(`m${i}`, i % 3 === 2 ? 'C' : 'A', i);
+
+  // A slow broker may answer with a part of what there is.
+  const take = async (consumer: SimpleConsumer, wanted: number, invisibleMs?: number): Promise<ReceivedMessage[]> => {
+    const got: ReceivedMessage[] = [];
+    await until(`${wanted} messages`, async () => {
+      got.push(...(await consumer.receive(32, invisibleMs, 1000)));
+      return got.length >= wanted;
+    });
+    return got;
+  };
+  const first = await take(simple, 8, 6000);
+  assert.deepEqual(texts(first).sort(), ['m0', 'm1', 'm10', 'm3', 'm4', 'm6', 'm7', 'm9']);
+  const [kept, again, ...rest] = first;
+  await simple.ackAll(rest);
+  await simple.changeInvisibleDuration(kept!, 60_000);
+  assert.ok(kept!.visibleAt! > again!.visibleAt!);
+  await simple.ack(kept!);
+  const sql = new SimpleConsumer({ ...options(env, 'pop-sql'), ...common, group: 'GID-ClientPopSql', fifo: true });
+  await sql.start();
+  await sql.subscribe(topic, MessageSelector.bySql('number >= 8'));
+  const chosen = await take(sql, 4);
+  assert.deepEqual(texts(chosen).sort(), ['m10', 'm11', 'm8', 'm9']);
+  for (const message of chosen) await sql.ack(message);
+  await sql.close();
+
+  // A listener, by the broker's assignment.
+  const group = 'GID-ClientPopPush';
+  await env.java.mqadmin([
+    'setConsumeMode',
+    '-n',
+    env.broker.namesrvAddr,
+    '-b',
+    env.broker.brokerAddr,
+    '-t',
+    topic,
+    '-g',
+    group,
+    '-m',
+    'POP',
+    '-q',
+    '0',
+  ]);
+  const got: ReceivedMessage[] = [];
+  const tries = new Map<string, number>();
+  const push = new PushConsumer({
+    ...options(env, 'pop-push'),
+    group,
+    consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+    clientRebalance: false,
+    listener: async (messages) => {
+      for (const message of messages) {
+        const count = (tries.get(message.text()) ?? 0) + 1;
+        tries.set(message.text(), count);
+        if (message.text() === 'm5' && count === 1) return 'RECONSUME_LATER';
+        got.push(message);
+      }
+      return 'CONSUME_SUCCESS';
+    },
+  });
+  push.subscribe(topic);
+  await push.start();
+  await until('all but the one that fails', async () => got.length >= 11);
+  assert.ok(push.assignment.some((queue) => queue.queueId === -1));
+  // Both come again: the one that nobody acknowledged, and the one that failed.
+  const [second] = await take(simple, 1);
+  assert.equal(second!.text(), again!.text());
+  assert.equal(second!.topic, topic);
+  assert.ok(second!.reconsumeTimes >= 1);
+  await simple.ack(second!);
+  await until('the one that failed', async () => tries.get('m5') === 2);
+  assert.deepEqual(texts(got).sort(), Array.from({ length: 12 }, (_, i) => `m${i}`).sort());
+  await push.close();
+  await simple.close();
+  await producer.close();
+}
+
 /** The examples do what they say. */
 async function examples(env: Env): Promise<void> {
   const run = (
@@ -454,6 +545,7 @@ async function examples(env: Env): Promise<void> {
   for (const { child } of consumers) assert.equal((await child.signal('SIGINT')).code, 0);
   assert.doesNotMatch(all!.output(), /never mind/);
   assert.match(await run('pull-consumer', topic).ended(), /^\d:\d+ hello$/m);
+  assert.match(await run('simple-consumer', topic).ended(), /^try 1: hello$/m);
 }
 
 export const clientJava: Suite = {
@@ -472,6 +564,7 @@ export const clientJava: Suite = {
       // On a busy machine a send may wait.
       waitTimeMillsInSendQueue: 5000,
       traceTopicEnable: true,
+      enablePropertyFilter: true,
     },
   },
   scenarios: [
@@ -484,6 +577,7 @@ export const clientJava: Suite = {
     { name: 'request and reply, also of long bodies; a request that nobody answers times out', run: requestReply },
     { name: 'delay levels and timers of all kinds; one is recalled', run: delays },
     { name: 'mqadmin shows the trace of what was sent and consumed', run: trace },
+    { name: 'pops: simple consumers, and a listener by the broker’s assignment', run: pops },
     { name: 'the examples do what they say', run: examples },
   ],
 };
