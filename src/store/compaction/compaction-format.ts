@@ -15,6 +15,9 @@ export const UNIT_BYTES = 46;
 /** Least number of queue files that a log file is as long as. */
 const LEAST_QUEUE_FILES = 5;
 
+/** So many bytes may be unsynced for longer than a second. */
+export const UNSYNCED_BYTES: number = 4 * 1024 * 1024;
+
 export const COMPACTION_FOLDER = 'compaction';
 /** Where a new generation is made. RocketMQ: COMPACTING_SUB_FOLDER. */
 export const COMPACTING_FOLDER = 'compacting';

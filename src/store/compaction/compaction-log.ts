@@ -35,6 +35,8 @@ export interface CompactionSource {
   recordAt(offset: number): Promise<Uint8Array | undefined>;
   /** Start of the CommitLog. */
   readonly logMinimum: number;
+  /** Whether a topic was deleted so lately that what is found of it may be of its earlier life. */
+  mayBeOfDeleted(topic: string): boolean;
   /** Makes the CommitLog durable below `offset`. @throws GantryError IO, DISK_FULL. */
   syncLog(offset: number): Promise<void>;
   /** Lets the ordinals of a queue that is gone go on at `offset`. */

@@ -3,7 +3,7 @@
 // the next compaction look at more, and no message less. RocketMQ: CompactionPositionMgr.
 
 import type { Logger } from '../../common/index.ts';
-import { type FileSystem, readWhole } from '../../io/index.ts';
+import { type FileSystem, makeDirectoryDurably, readWhole, saveDurably } from '../../io/index.ts';
 import { saveLater } from './waits.ts';
 
 const NAME = 'position-checkpoint';
@@ -13,6 +13,8 @@ export class CompactionPositions {
   readonly #fs: FileSystem;
   #positions = new Map<string, number>();
   #saving: Promise<void> = Promise.resolve();
+  #changes = 0;
+  #saved = 0;
 
   constructor(fs: FileSystem, folder: string) {
     this.#fs = fs;
@@ -39,15 +41,34 @@ export class CompactionPositions {
   }
 
   set(name: string, offset: number): void {
+    if (this.get(name) === Math.max(-1, offset)) return;
     if (offset < 0) this.#positions.delete(name);
     else this.#positions.set(name, offset);
+    this.#changes++;
+  }
+
+  /** Whether something is set that no save has covered. */
+  get changed(): boolean {
+    return this.#changes !== this.#saved;
   }
 
   /** Saves what is set now, behind saves that are under way. @throws GantryError IO, DISK_FULL. */
   save(): Promise<void> {
-    const saving = this.#saving.then(() => saveLater(this.#fs, this.path, this.text(), true));
+    const saving = this.#saving.then(async () => {
+      const covered = this.#changes;
+      await saveLater(this.#fs, this.path, this.text(), true);
+      this.#saved = Math.max(this.#saved, covered);
+    });
     this.#saving = saving.catch(() => {});
     return saving;
+  }
+
+  /** As `save`, on the spot: before what a position speaks of goes. @throws GantryError IO, DISK_FULL. */
+  saveNow(): void {
+    makeDirectoryDurably(this.#fs, this.path.slice(0, this.path.lastIndexOf('/')));
+    saveDurably(this.#fs, this.path, this.text());
+    // A save that is under way may still put older ones into its place.
+    void this.save().catch(() => {});
   }
 
   /** What the file holds: what fastjson2 makes of the manager, `empty` included. */

@@ -13,7 +13,13 @@ import { emptyResult } from '../read/result-records.ts';
 import { answer } from '../read/select-rules.ts';
 import type { Removal, RetentionFloor } from '../retention/removal.ts';
 import type { Ready } from '../segment/index.ts';
-import { COMPACTION_FOLDER, type CompactionSizes, CompactionUnit, compactionSizes } from './compaction-format.ts';
+import {
+  COMPACTION_FOLDER,
+  type CompactionSizes,
+  CompactionUnit,
+  compactionSizes,
+  UNSYNCED_BYTES,
+} from './compaction-format.ts';
 import { type CompactionHost, CompactionLog } from './compaction-log.ts';
 import { type CompactionOutcome, CompactionRun } from './compaction-run.ts';
 import { readUnit } from './cutting.ts';
@@ -68,7 +74,7 @@ export class CompactionStore implements RetentionFloor {
   #timers: Array<{ cancel(): void }> = [];
   #closed = false;
   /** Logs of deleted topics whose files are not gone yet. */
-  readonly #dying = new Set<string>();
+  readonly #dying = new Map<string, Promise<void>>();
 
   constructor(options: CompactionStoreOptions) {
     this.#options = options;
@@ -86,6 +92,11 @@ export class CompactionStore implements RetentionFloor {
   /** The log of a queue, if there is one. */
   find(topic: string, queueId: number): CompactionLog | undefined {
     return this.#topics.get(topic)?.get(queueId)?.log;
+  }
+
+  /** Queue offset up to which a queue is compacted; -1: not at all. */
+  compactedTo(topic: string, queueId: number): number {
+    return this.#options.positions.get(`${topic}_${queueId}`);
   }
 
   *logs(): IterableIterator<CompactionLog> {
@@ -117,6 +128,8 @@ export class CompactionStore implements RetentionFloor {
       this.#add(log);
     }
     await this.#scan();
+    // Before anything is taken in again.
+    if (positions.changed) positions.saveNow();
   }
 
   /** Ends a replacement that a kill has cut short. */
@@ -143,7 +156,11 @@ export class CompactionStore implements RetentionFloor {
   }
 
   #tick(): void {
-    for (const { log } of this.#entries()) if (log.behind > 0) void log.takeLater();
+    for (const { log } of this.#entries()) {
+      if (log.behind > 0) void log.takeLater();
+      if (log.list.unsynced > UNSYNCED_BYTES) void log.flush();
+    }
+    if (this.#options.positions.changed) void this.#options.positions.save().catch(() => {});
   }
 
   /** Makes a log for each queue of a compaction topic that has none. */
@@ -166,12 +183,14 @@ export class CompactionStore implements RetentionFloor {
 
   /** The log of a queue that exists; undefined if there is no such queue. */
   #findOrCreate(topic: string, queueId: number): CompactionLog | undefined {
-    const { fs, root, source } = this.#options;
+    const { fs, root, source, positions } = this.#options;
     const found = this.find(topic, queueId);
     if (found !== undefined || source.bounds(topic, queueId) === undefined) return found;
     if (this.#dying.has(`${topic}_${queueId}`)) return undefined;
     const [logFolder, queueFolder] = [logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId)];
     const log = new CompactionLog(topic, queueId, new PairList(fs, logFolder, queueFolder, this.#sizes), this.#options);
+    // Nothing of a log that is empty is compacted.
+    positions.set(log.name, -1);
     this.#add(log);
     return log;
   }
@@ -199,6 +218,11 @@ export class CompactionStore implements RetentionFloor {
     const { topic, queueId } = request;
     const log = this.find(topic, queueId) ?? this.#findOrCreate(topic, queueId);
     if (log !== undefined) return log.select(request, result, ready);
+    const dying = this.#dying.get(`${topic}_${queueId}`);
+    if (dying !== undefined) {
+      void dying.then(() => ready());
+      return false;
+    }
     result.minOffset = -1 as GetResult['minOffset'];
     result.maxOffset = 0 as GetResult['maxOffset'];
     return answer(result, GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0);
@@ -272,6 +296,7 @@ export class CompactionStore implements RetentionFloor {
 
   /** Makes what is dispatched now durable here, too; false if something could not be taken in or written. */
   async flush(): Promise<boolean> {
+    await Promise.all(this.#dying.values());
     await this.#scan();
     let whole = true;
     for (const { log } of [...this.#entries()]) whole = (await log.flush()) && whole;
@@ -319,36 +344,54 @@ export class CompactionStore implements RetentionFloor {
     }
     log.taken = Math.min(log.taken, max, log.list.maxOffset);
     log.durable = Math.min(log.durable, max);
+    this.#savePositions();
     log.reads.maxOffset = log.list.maxOffset;
   }
 
   /** LogWatcher: a topic's queues are removed, and its compaction logs with them. */
   topicDeleted(topic: string): void {
     const queues = this.#topics.get(topic);
+    if (queues === undefined) return;
     this.#topics.delete(topic);
-    for (const entry of queues?.values() ?? []) {
+    for (const { log } of queues.values()) this.#options.positions.set(log.name, -1);
+    this.#savePositions();
+    for (const entry of queues.values()) {
       entry.timer?.cancel();
       entry.log.cuts++;
-      void this.#remove(entry);
+      const { name } = entry.log;
+      const gone = this.#remove(entry).finally(() => this.#dying.delete(name));
+      this.#dying.set(name, gone);
     }
   }
 
   async #remove({ log, run }: Entry): Promise<void> {
     const { fs, root, positions } = this.#options;
-    this.#dying.add(log.name);
     const folders = [queueFolderOf(root, log.topic, log.queueId), logFolderOf(root, log.topic, log.queueId)];
     try {
       await log.stop();
       await run.idle();
       log.list.close();
-      for (const folder of folders) fs.removeTree(folder);
+      for (const folder of folders) {
+        fs.removeTree(folder);
+        const above = folder.slice(0, folder.lastIndexOf('/'));
+        if (fs.stat(above) !== undefined) await syncFolder(fs, above);
+      }
       positions.set(log.name, -1);
-      if (fs.stat(`${root}/${COMPACTION_FOLDER}`) !== undefined) await positions.save();
+      if (positions.changed) await positions.save();
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#seldom.warn('remove', `${log.list.logFolder} cannot be removed (${errorText(error)})`);
-    } finally {
-      this.#dying.delete(log.name);
+    }
+  }
+
+  #savePositions(): void {
+    const { positions } = this.#options;
+    if (!positions.changed) return;
+    try {
+      positions.saveNow();
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      this.#seldom.warn('positions', `${positions.path} cannot be saved (${errorText(error)}); it is tried again`);
     }
   }
 
@@ -356,6 +399,7 @@ export class CompactionStore implements RetentionFloor {
   async close(): Promise<boolean> {
     const { positions, fs, root, clock } = this.#options;
     this.#closed = true;
+    await Promise.all(this.#dying.values());
     for (const timer of this.#timers) timer.cancel();
     for (const { log, run, timer } of this.#entries()) {
       timer?.cancel();

@@ -67,14 +67,20 @@ export function checkCompactionFiles(fs: FileSystem, config: MessageStoreConfig)
   const root = config.storePathRootDir;
   const sizes = compactionSizes(config.compactionMappedFileSize, config.compactionCqMappedFileSize);
   for (const { topic, queueId } of compactionFolders(fs, root)) {
-    for (const [folder, size, setting] of [
+    const kinds = [
       [logFolderOf(root, topic, queueId), sizes.log, 'compactionMappedFileSize'],
       [queueFolderOf(root, topic, queueId), sizes.queue, 'compactionCqMappedFileSize'],
-    ] as const) {
-      for (const base of basesIn(fs, folder)) {
-        const path = `${folder}/${segmentName(base)}`;
-        const length = fs.stat(path)?.size ?? 0;
-        if (length === 0 || length === size) continue;
+    ] as const;
+    const lengths = kinds.map(([folder]) =>
+      basesIn(fs, folder).map(
+        (base) => [`${folder}/${segmentName(base)}`, fs.stat(`${folder}/${segmentName(base)}`)!.size] as const,
+      ),
+    );
+    // Where others have it, a length may have been lost in a power cut (`wholeLength`).
+    if (kinds.some(([, size], i) => lengths[i]!.some(([, length]) => length === size))) continue;
+    for (const [i, [, size, setting]] of kinds.entries()) {
+      for (const [path, length] of lengths[i]!) {
+        if (length < UNIT_BYTES || length % UNIT_BYTES !== 0) continue;
         throw new GantryError(
           'STORE_FILE_SIZE',
           `${path} has ${length} bytes, but ${setting} makes files of ${size}; set it to what the store was written with, or remove ${root}/${COMPACTION_FOLDER} if the CommitLog still has all messages`,
@@ -149,10 +155,11 @@ export function loadPairs(
   const logs = new Set(basesIn(fs, logFolder));
   const queues = new Set(basesIn(fs, queueFolder));
   const bases = [...new Set([...logs, ...queues])].sort((a, b) => a - b);
+  if (bases.length > 0) for (const folder of [logFolder, queueFolder]) makeDirectoryDurably(fs, folder);
   for (const base of bases) {
     const pair = new FilePair(fs, logFolder, queueFolder, base, sizes);
-    const hasLog = logs.has(base) && sizeOf(fs, pair.log) > 0;
-    const hasQueue = queues.has(base) && sizeOf(fs, pair.queue) > 0;
+    const hasLog = logs.has(base) && wholeLength(fs, logger, pair.log);
+    const hasQueue = queues.has(base) && wholeLength(fs, logger, pair.queue);
     if (
       base === bases.at(-1) &&
       (!hasLog || !hasQueue) &&
@@ -235,8 +242,13 @@ function hasRecordAt(pair: FilePair, at: number): boolean {
   );
 }
 
-function sizeOf(fs: FileSystem, file: SegmentFile): number {
-  return fs.stat(file.path)?.size ?? 0;
+/** Gives a file the length that it has lost; false if it has none at all. */
+function wholeLength(fs: FileSystem, logger: Logger, file: SegmentFile): boolean {
+  const length = fs.stat(file.path)?.size ?? 0;
+  if (length === 0 || length === file.size) return length > 0;
+  logger.warn(`${file.path} has ${length} bytes instead of ${file.size}: what is missing counts as zeros`);
+  file.handle().truncateSync(file.size);
+  return true;
 }
 
 function isBlank(file: SegmentFile, exists: boolean): boolean {

@@ -5,6 +5,7 @@ import type { CommitLog } from '../commit-log/commit-log.ts';
 import { ConsumeQueue, canBeFolder, type QueueKinds } from '../consume-queue/index.ts';
 import type { StoreParts } from '../load-store.ts';
 import type { MessageReader } from '../read/message-reader.ts';
+import type { DeletedTopics } from '../recovery/deleted-topics.ts';
 import { COMPACTION_FOLDER } from './compaction-format.ts';
 import type { CompactionSource } from './compaction-log.ts';
 import { CompactionPositions } from './compaction-positions.ts';
@@ -13,7 +14,7 @@ import { done } from './waits.ts';
 
 /** Without `load`, which looks at the files; undefined if the settings turn compaction off. */
 export function openCompaction(parts: StoreParts, log: CommitLog, reader: MessageReader): CompactionStore | undefined {
-  const { config, fs, clock, logger, kinds, logCache, reads, memoryBytes, random, isCompactionTopic } = parts;
+  const { config, fs, clock, logger, kinds, logCache, reads, memoryBytes, random, deleted, isCompactionTopic } = parts;
   if (!config.enableCompaction) return undefined;
   const root = config.storePathRootDir;
   return new CompactionStore({
@@ -25,7 +26,7 @@ export function openCompaction(parts: StoreParts, log: CommitLog, reader: Messag
     config,
     cache: logCache,
     reads,
-    source: sourceOf(log, kinds, reader),
+    source: sourceOf(log, kinds, reader, deleted),
     positions: new CompactionPositions(fs, `${root}/${COMPACTION_FOLDER}`),
     inMemoryBytes: (memoryBytes * config.accessMessageInMemoryMaxRatio) / 100,
     isCompacted: isCompactionTopic,
@@ -34,7 +35,7 @@ export function openCompaction(parts: StoreParts, log: CommitLog, reader: Messag
   });
 }
 
-function sourceOf(log: CommitLog, kinds: QueueKinds, reader: MessageReader): CompactionSource {
+function sourceOf(log: CommitLog, kinds: QueueKinds, reader: MessageReader, deleted: DeletedTopics): CompactionSource {
   return {
     bounds: (topic, queueId) => kinds.plain.find(topic, queueId),
     units: (topic, queueId, offset, count, units, ready) => reader.units(topic, queueId, offset, count, units, ready),
@@ -43,6 +44,7 @@ function sourceOf(log: CommitLog, kinds: QueueKinds, reader: MessageReader): Com
     get logMinimum() {
       return log.minimum;
     },
+    mayBeOfDeleted: (topic) => deleted.endOf(topic) > 0 && deleted.endOf(topic) >= log.minimum,
     syncLog: (offset) => done((end) => log.syncTo(Math.min(offset, log.committed), end)),
     continueAt(topic, queueId, offset) {
       if (!canBeFolder(topic)) return;

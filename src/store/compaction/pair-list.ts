@@ -55,6 +55,8 @@ export class PairList {
   #queue: Uint8Array = new Uint8Array(FIRST_BUFFER_BYTES);
   #logLength = 0;
   #queueLength = 0;
+  /** Bytes that were written since the last sync began. */
+  unsynced = 0;
   /** File names that are not durable. */
   #freshNames = false;
 
@@ -169,6 +171,7 @@ export class PairList {
     last.log.handle().writeSync(this.#log, 0, this.#logLength, last.logWritten);
     last.queue.handle().writeSync(this.#queue, 0, this.#queueLength, last.unitsWritten * UNIT_BYTES);
     last.dirty = true;
+    this.unsynced += this.#logLength;
     last.logWritten = last.logEnd;
     last.unitsWritten = last.units;
     this.#logLength = 0;
@@ -191,6 +194,7 @@ export class PairList {
   async sync(): Promise<void> {
     const dirty = this.pairs.filter((pair) => pair.dirty);
     const fresh = this.#freshNames;
+    this.unsynced = 0;
     for (const pair of dirty) {
       pair.dirty = false;
       try {

@@ -2,16 +2,17 @@
 // half written is taken in again.
 
 import { viewOf } from '../../common/index.ts';
-import { RecordView } from '../../message/index.ts';
-import { CompactionUnit } from './compaction-format.ts';
+import { BLANK_BYTES, PHYSICAL_OFFSET_AT, RecordView, readRecord, Verify } from '../../message/index.ts';
+import { CompactionUnit, UNSYNCED_BYTES } from './compaction-format.ts';
 import type { CompactionLog } from './compaction-log.ts';
 import { cutPairs, readUnit, removePair } from './cutting.ts';
 import { mendRecord, originalOf } from './mending.ts';
 import type { FilePair } from './pair-list.ts';
+import { KeyLook } from './record-copy.ts';
 import { faultOf } from './record-walk.ts';
 
-/** So far before the end records may not have been synced when the machine went down. */
-const DOUBT_BYTES = 32 * 1024 * 1024;
+/** So far before the end records may not have been synced when the machine went down: twice what is left unsynced for longer than a second. */
+const DOUBT_BYTES = 2 * UNSYNCED_BYTES;
 
 /** Everything in a log's files goes: it is taken in from the CommitLog again. @throws GantryError IO. */
 export function clearLog(log: CompactionLog): void {
@@ -27,15 +28,18 @@ export async function verifyLog(log: CompactionLog, hollow: readonly FilePair[],
   const bounds = host.source.bounds(log.topic, log.queueId);
   const queueMax = bounds?.maxOffset ?? 0;
   if (list.maxOffset > queueMax) {
-    if (queueMax === 0 && host.source.logMinimum > 0) {
+    if (queueMax === 0 && host.source.logMinimum > 0 && !host.source.mayBeOfDeleted(log.topic)) {
       // Its messages are all gone from the CommitLog, and its queue with them: what is here is the only copy.
       host.source.continueAt(log.topic, log.queueId, list.maxOffset);
     } else cut(log, queueMax, `the ConsumeQueue ends at ${queueMax}`);
   }
   await cutStrangers(log);
+  await cutHoles(log);
   if (!clean) await checkTail(log);
   if (!clean) list.doubt();
   const max = list.maxOffset;
+  // A position behind the log is of the topic's earlier life.
+  if (host.positions.get(log.name) >= max) host.positions.set(log.name, -1);
   const min = bounds?.minOffset ?? 0;
   if (max > 0 && max < min) {
     host.logger.error(
@@ -76,15 +80,42 @@ async function cutStrangers(log: CompactionLog): Promise<void> {
   if (strange >= 0) host.positions.set(log.name, Math.min(host.positions.get(log.name), strange - 1));
 }
 
-/** Whether a unit's record is the CommitLog's: by size, store time and CRC; damage is another matter. */
+/**
+ * Files that were not durable may be gone while later ones are there: between two files, behind what is compacted, no message with a key may be
+ * missing that the CommitLog has.
+ */
+async function cutHoles(log: CompactionLog): Promise<void> {
+  const { list, host, topic, queueId } = log;
+  const queueMin = host.source.bounds(topic, queueId)?.minOffset ?? Number.POSITIVE_INFINITY;
+  const record = new RecordView();
+  const key = new KeyLook();
+  let next = Math.max(queueMin, host.positions.get(log.name) + 1);
+  for (const { firstOffset, lastOffset } of list.pairs) {
+    for (; next < firstOffset; next++) {
+      const original = await originalOf(log, next);
+      if (original === undefined || original.length + BLANK_BYTES > list.sizes.log) continue;
+      readRecord(original, viewOf(original), 0, original.length, Verify.STRUCTURE, record);
+      if (key.look(original, record)) return cut(log, next, 'one is missing there that the CommitLog has');
+    }
+    next = Math.max(next, lastOffset + 1);
+  }
+}
+
+/** Whether a unit's record is the CommitLog's; damage is another matter. */
 function isSame(pair: FilePair, unit: CompactionUnit, original: Uint8Array): boolean {
   if (unit.size !== original.length) return false;
   const bytes = new Uint8Array(unit.size);
   const got = pair.log.handle().readSync(bytes, 0, unit.size, unit.position - pair.base);
   const record = new RecordView();
   if (got < unit.size || faultOf(bytes, viewOf(bytes), 0, unit, record) !== undefined) return true;
-  for (let i = 36; i < unit.size; i++) if (bytes[i] !== original[i]) return false;
-  return bytes.subarray(4, 28).every((byte, i) => byte === original[4 + i]);
+  return isCopy(bytes, 0, original);
+}
+
+/** Whether `bytes[start...]` is a record but for its place. */
+function isCopy(bytes: Uint8Array, start: number, original: Uint8Array): boolean {
+  const placed = original.slice();
+  placed.set(bytes.subarray(start + PHYSICAL_OFFSET_AT, start + PHYSICAL_OFFSET_AT + 8), PHYSICAL_OFFSET_AT);
+  return Buffer.compare(placed, bytes.subarray(start, start + placed.length)) === 0;
 }
 
 /** Looks at the records that may not have been synced; from the first that is not whole on they are taken in again, if the CommitLog has them. */
@@ -103,8 +134,13 @@ async function checkTail(log: CompactionLog): Promise<void> {
       if (!readUnit(pair, index, unit)) break;
       const start = unit.position - pair.base;
       if (unit.position + unit.size < end - DOUBT_BYTES) continue;
-      const reason = start + unit.size > have ? 'the file ends before it' : faultOf(bytes, view, start, unit, record);
-      if (reason === undefined) continue;
+      let reason = start + unit.size > have ? 'the file ends before it' : faultOf(bytes, view, start, unit, record);
+      if (reason === undefined) {
+        // Nothing sums up what lies behind the body.
+        const original = await originalOf(log, unit.queueOffset);
+        if (original === undefined || (original.length === unit.size && isCopy(bytes, start, original))) continue;
+        reason = 'it is not the record of the CommitLog';
+      }
       if (unit.queueOffset >= queueMin) {
         host.logger.warn(`${pair.log.path}: byte ${start}: ${reason}`);
         return cut(log, unit.queueOffset, 'they are taken in again from the CommitLog');

@@ -33,7 +33,7 @@ export function nextTurn(clock: Clock): Promise<void> {
 /** As `saveDurably`, off the loop: a new file, synced, in the place of the old one, which becomes `.bak` if it is kept. */
 export async function saveLater(fs: FileSystem, path: string, text: string, keepsOld: boolean): Promise<void> {
   const bytes = Buffer.from(text, 'utf8');
-  const fresh = `${path}.tmp`;
+  const fresh = `${path}.new`;
   const file = fs.open(fresh, 'create');
   try {
     file.truncateSync(0);
