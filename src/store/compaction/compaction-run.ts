@@ -70,6 +70,7 @@ export class CompactionRun {
     if (this.#begun !== undefined) await this.#finish();
     const log = this.#log;
     const { list, host, name } = log;
+    if (!log.takeFromMemory()) await log.takeLater();
     const old = list.pairs.slice(0, -1);
     const position = host.positions.get(name);
     const fresh = old.filter((pair) => pair.lastOffset > position);

@@ -38,6 +38,8 @@ const CLOSE_MS = 2000;
 const SCAN_MS = 30_000;
 /** RocketMQ: a log's period is so much longer than the setting at least. */
 const LEAST_DELAY_MS = 1000;
+/** No timer runs longer. */
+const MAX_PERIOD_MS = 2 ** 31 - 1;
 /** Queues looked at before the loop gets a turn. */
 const QUEUES_PER_TURN = 512;
 
@@ -72,6 +74,7 @@ export class CompactionStore implements RetentionFloor {
   #replacing: Promise<void> = Promise.resolve();
   #scanning: Promise<void> | undefined;
   #timers: Array<{ cancel(): void }> = [];
+  #isLoaded = false;
   #closed = false;
   /** Logs of deleted topics whose files are not gone yet. */
   readonly #dying = new Map<string, Promise<void>>();
@@ -128,6 +131,7 @@ export class CompactionStore implements RetentionFloor {
       this.#add(log);
     }
     await this.#scan();
+    this.#isLoaded = true;
     // Before anything is taken in again.
     if (positions.changed) positions.saveNow();
   }
@@ -181,6 +185,11 @@ export class CompactionStore implements RetentionFloor {
     }
   }
 
+  /** A queue has come into being. */
+  queueCreated(topic: string, queueId: number): void {
+    if (this.#isLoaded && this.isCompacted(topic)) this.#findOrCreate(topic, queueId);
+  }
+
   /** The log of a queue that exists; undefined if there is no such queue. */
   #findOrCreate(topic: string, queueId: number): CompactionLog | undefined {
     const { fs, root, source, positions } = this.#options;
@@ -208,7 +217,7 @@ export class CompactionStore implements RetentionFloor {
     log.onDamage = (pair, position) => void this.#mend(log, pair, position);
     // RocketMQ: a delay of its own for each log, the same each time.
     const interval = config.compactionScheduleInternal;
-    const period = interval + LEAST_DELAY_MS + random.int(Math.max(1, interval));
+    const period = Math.min(MAX_PERIOD_MS, interval + LEAST_DELAY_MS + random.int(Math.max(1, interval)));
     entry.timer = clock.every(period, () => void this.#compact(entry));
   }
 
@@ -232,6 +241,7 @@ export class CompactionStore implements RetentionFloor {
 
   /** Compacts a log now, or when its turn comes; for tests and tools. */
   async compact(topic: string, queueId: number): Promise<CompactionOutcome | undefined> {
+    this.#findOrCreate(topic, queueId);
     const entry = this.#topics.get(topic)?.get(queueId);
     return entry === undefined ? undefined : await this.#compact(entry);
   }
@@ -398,8 +408,9 @@ export class CompactionStore implements RetentionFloor {
   /** Ends compactions, takes in the rest, makes all durable; false if something is missing: a Java broker must dispatch it again. */
   async close(): Promise<boolean> {
     const { positions, fs, root, clock } = this.#options;
-    this.#closed = true;
     await Promise.all(this.#dying.values());
+    await this.#scan();
+    this.#closed = true;
     for (const timer of this.#timers) timer.cancel();
     for (const { log, run, timer } of this.#entries()) {
       timer?.cancel();

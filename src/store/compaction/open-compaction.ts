@@ -17,7 +17,7 @@ export function openCompaction(parts: StoreParts, log: CommitLog, reader: Messag
   const { config, fs, clock, logger, kinds, logCache, reads, memoryBytes, random, deleted, isCompactionTopic } = parts;
   if (!config.enableCompaction) return undefined;
   const root = config.storePathRootDir;
-  return new CompactionStore({
+  const store = new CompactionStore({
     fs,
     clock,
     logger,
@@ -33,6 +33,8 @@ export function openCompaction(parts: StoreParts, log: CommitLog, reader: Messag
     queues: () => kinds.plain.all(),
     processors: availableParallelism(),
   });
+  kinds.plain.onCreated = (topic, queueId) => store.queueCreated(topic, queueId);
+  return store;
 }
 
 function sourceOf(log: CommitLog, kinds: QueueKinds, reader: MessageReader, deleted: DeletedTopics): CompactionSource {
