@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { verifyCompaction } from '../../src/store/index.ts';
 import { goldenFiles, goldenManifest, packed, sha256 } from './golden.ts';
 import { goldenDisk, openStore, ROOT, read } from './open-store.ts';
 
@@ -29,6 +30,22 @@ test('a compaction topic of a Java store: pulls are answered as by Java, and a s
   await store.close();
   assert.deepEqual(compactionFiles(packed(fs, ROOT)), compactionFiles(goldenFiles(NAME)));
   assert.deepEqual(logger.texts('warn'), []);
+});
+
+test('what the tool lists of a Java store is what Java says', () => {
+  const { compactionLogFiles } = goldenManifest(NAME);
+  const [report, ...others] = verifyCompaction(goldenDisk(NAME), ROOT);
+  assert.deepEqual(others, []);
+  const { topic, queueId, compactedTo, faults, files } = report!;
+  assert.deepEqual({ topic, queueId, compactedTo, faults }, { topic: TOPIC, queueId: 0, compactedTo: 98, faults: [] });
+  const rows = compactionLogFiles!.map(({ file, records, endPosition }) => ({
+    name: file,
+    records: records.length,
+    bytes: endPosition,
+    firstOffset: records[0]![0],
+    lastOffset: records.at(-1)![0],
+  }));
+  assert.deepEqual(files, rows);
 });
 
 test('a compaction log that is lost is built again from the CommitLog, and compacted to the bytes that Java came to', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runCompactionHistory } from './compaction-history.ts';
 
-const SEEDS = Number(process.env['COMPACTION_SEEDS'] ?? 40);
+const SEEDS = Number(process.env['COMPACTION_SEEDS'] ?? 20);
 const FROM = Number(process.env['COMPACTION_FROM'] ?? 1);
 
 test(`${SEEDS} histories of a compaction topic: the newest message of each key stays, and nothing else that it should not`, async () => {
