@@ -72,7 +72,7 @@ async function sendTo(system: System, dir: string, effort: Effort, light: readon
   const conf = { enableLmq: true, enableMultiDispatch: true };
   const broker = await system.startBroker({ storeDir: dir, plain: true, conf });
   try {
-    const target = { addr: broker.brokerAddr, pid: broker.pid };
+    const target = { addr: broker.brokerAddr, brokerName: broker.brokerName, pid: broker.pid };
     await createTopic(target.addr, 'BenchLight', 8);
     const all: Figures[] = [];
     for (const count of light) {

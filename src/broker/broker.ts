@@ -182,6 +182,10 @@ export class Broker {
       );
       filters.check();
       const isBatchTopic = (topic: string): boolean | undefined => topicTable.select(topic)?.isBatchQueue;
+      const isCompactionTopic = (topic: string): boolean => {
+        const found = topicTable.select(topic);
+        return found?.isCompacted === true && !found.isBatchQueue;
+      };
       const filterBits: FilterBits = (topic, bytes, start, end) => filters.bitsOf(topic, bytes, start, end);
       const store = await MessageStore.open(options.storeConfig, {
         ...deps,
@@ -189,6 +193,8 @@ export class Broker {
         clock,
         logger,
         isBatchTopic,
+        isCompactionTopic,
+        random,
         filterBits,
       });
       undo.push(() => store.close());

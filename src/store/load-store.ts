@@ -1,9 +1,18 @@
 // Loads and recovers everything that a store is made of. What can refuse the start comes before the first change.
 
 import { totalmem } from 'node:os';
-import { type Clock, GantryError, type Logger, silentLogger, systemClock } from '../common/index.ts';
+import {
+  type Clock,
+  GantryError,
+  type Logger,
+  type Random,
+  silentLogger,
+  systemClock,
+  systemRandom,
+} from '../common/index.ts';
 import { type FileSystem, makeDirectoryDurably, nodeFileSystem, writeWhole } from '../io/index.ts';
 import { DurableMark, StoreCheckpoint } from './checkpoint/index.ts';
+import { checkCompactionFiles } from './compaction/index.ts';
 import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher, type FilterBits } from './dispatch/dispatcher.ts';
@@ -41,6 +50,9 @@ export interface StoreDependencies {
   processId?: number;
   /** Whether a topic's queues are batch queues (attribute queue.type = BatchCQ); undefined for a topic without a config. */
   isBatchTopic?: (topic: string) => boolean | undefined;
+  /** Whether a topic is compacted by key (attribute cleanup.policy = COMPACTION). Default: none is. */
+  isCompactionTopic?: (topic: string) => boolean;
+  random?: Random;
   /** With `enableConsumeQueueExt`: filter bits of what is dispatched. Default: none. */
   filterBits?: FilterBits;
 }
@@ -56,6 +68,8 @@ export interface StoreParts {
   clock: Clock;
   logger: Logger;
   memoryBytes: number;
+  random: Random;
+  isCompactionTopic: (topic: string) => boolean;
   logFolder: string;
   files: SegmentFile[];
   kinds: QueueKinds;
@@ -114,6 +128,7 @@ async function load(
   parseHours(config.deleteWhen);
   // Everything that can refuse the start comes before the first change.
   const started = clock.monotonic();
+  if (config.enableCompaction) checkCompactionFiles(fs, config);
   const segments = planSegments(config, fs, logger);
   const clean = fs.stat(`${root}/abort`) === undefined;
   const files = loadSegments({
@@ -286,6 +301,8 @@ async function load(
     clock,
     logger,
     memoryBytes: dependencies.memoryBytes ?? memoryLimit(),
+    random: dependencies.random ?? systemRandom,
+    isCompactionTopic: dependencies.isCompactionTopic ?? (() => false),
     logFolder,
     files,
     kinds,

@@ -1,18 +1,12 @@
 // The door of the store: puts, reads, positions, start and stop. The work is done in the folders beside this file, once per loop turn
 // (turns.ts); here it is put together.
 
-import {
-  type Clock,
-  errorText,
-  type GantryError,
-  type Logger,
-  type QueueOffset,
-  queueOffset,
-} from '../common/index.ts';
+import { type Clock, errorText, GantryError, type Logger, type QueueOffset, queueOffset } from '../common/index.ts';
 import type { FileSystem, SyncLane } from '../io/index.ts';
 import type { RecordView } from '../message/index.ts';
 import type { StoreCheckpoint } from './checkpoint/index.ts';
 import { CommitLog } from './commit-log/commit-log.ts';
+import { type CompactionStore, openCompaction } from './compaction/index.ts';
 import { type ConsumeQueue, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
 import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
@@ -88,6 +82,8 @@ export class MessageStore {
   readonly #lane: SyncLane | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
+  /** The logs of topics that are compacted by key; undefined: enableCompaction is off. */
+  readonly compaction: CompactionStore | undefined;
   readonly #disk: DiskGuard;
   readonly #guard: PutGuard;
   readonly #derived: DerivedFlush;
@@ -183,6 +179,7 @@ export class MessageStore {
       mostLookedAt: this.config.gantryQueuesLookedAt,
       vouched: parts.vouched,
       onVouched: () => this.#turns.committedLater(),
+      further: () => this.compaction,
     });
     this.#turns = new Turns({
       clock: this.#clock,
@@ -245,6 +242,7 @@ export class MessageStore {
       config: this.config,
       memoryBytes: parts.memoryBytes,
     });
+    this.compaction = openCompaction(parts, this.#log, this.#reader);
   }
 
   /**
@@ -263,6 +261,7 @@ export class MessageStore {
       store.#arrival(topic, queueId, maxOffset, tagsCode, bytes, start, end),
     );
     try {
+      await store.#loadCompaction();
       store.#start();
     } catch (error) {
       await store.#lane?.close();
@@ -459,6 +458,8 @@ export class MessageStore {
    * runs once, when the call can be repeated or with the error that prevents it.
    */
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
+    const { compaction } = this;
+    if (compaction?.isCompacted(request.topic)) return compaction.select(request, result, ready);
     return this.#reader.select(request, result, ready);
   }
 
@@ -468,6 +469,7 @@ export class MessageStore {
    * `totalBytes` shrink; if none is left its status becomes MESSAGE_WAS_REMOVING, and the reader goes on at `nextBeginOffset`.
    */
   copyRecords(result: GetResult, target: Uint8Array, at: number, ready: Ready): boolean {
+    if (result.elsewhere !== undefined) return result.elsewhere.copyRecords(result, target, at, ready);
     return this.#reader.copyRecords(result, target, at, ready);
   }
 
@@ -550,12 +552,14 @@ export class MessageStore {
     this.#disk.stop();
     await this.retention.stop();
     await this.#turns.quiet(true);
+    const compacted = (await this.compaction?.close()) ?? true;
     const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
     this.#turns.progress();
     this.#acks.abandon(-1, 'the store was closed');
     try {
-      await this.#derived.close(this.#turns.committedTimestamp);
+      await this.#derived.close(this.#turns.committedTimestamp, !compacted);
       if (failure !== undefined) throw failure;
+      if (!compacted) throw new GantryError('IO', 'a compaction log lacks messages');
       this.#fs.remove(`${this.config.storePathRootDir}/abort`);
       this.#fs.syncDirectory(this.config.storePathRootDir);
     } catch (error) {
@@ -605,7 +609,17 @@ export class MessageStore {
 
   // --- Timers
 
+  /** Brings the compaction logs to where the CommitLog is, and lets them follow it. */
+  async #loadCompaction(): Promise<void> {
+    const { compaction } = this;
+    if (compaction === undefined) return;
+    await compaction.load(this.recovery.clean);
+    this.retention.addFloor(compaction);
+    this.#watchers.push(compaction);
+  }
+
   #start(): void {
+    this.compaction?.start();
     markBoot(this.#fs, this.config.storePathRootDir);
     this.#turns.start();
     this.#pool?.start();

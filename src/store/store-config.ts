@@ -92,6 +92,15 @@ export interface MessageStoreConfig {
   /** Whether the block behind the one that is being read is fetched too. */
   dataReadAheadEnable: boolean;
   messageDelayLevel: string;
+  /** Topics with the attribute cleanup.policy=COMPACTION: whether they are compacted, and bytes of a file of each kind. */
+  enableCompaction: boolean;
+  compactionMappedFileSize: number;
+  compactionCqMappedFileSize: number;
+  /** Ms between two compactions of a queue; up to as much again is added. */
+  compactionScheduleInternal: number;
+  /** Compactions at once, and the bytes of keys that they may hold together. */
+  compactionThreadNum: number;
+  maxOffsetMapSize: number;
   /** Retention (src/store/retention): hours that a CommitLog file is kept, hours of the day when old ones go, separated by `;`. */
   fileReservedTime: number;
   deleteWhen: string;
@@ -184,6 +193,12 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     accessMessageInMemoryHotRatio: 26,
     dataReadAheadEnable: true,
     messageDelayLevel: '1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h',
+    enableCompaction: true,
+    compactionMappedFileSize: 104_857_600,
+    compactionCqMappedFileSize: 10_485_760,
+    compactionScheduleInternal: 900_000,
+    compactionThreadNum: 6,
+    maxOffsetMapSize: 104_857_600,
     fileReservedTime: 72,
     deleteWhen: '04',
     diskMaxUsedSpaceRatio: 75,

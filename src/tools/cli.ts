@@ -64,6 +64,7 @@ Examples:
   addConsume(program, ends);
   addTransactions(program, ends);
   addReplay(program, ends);
+  addStore(program, ends);
   addConfig(program);
   return program;
 }
@@ -275,6 +276,27 @@ Examples:
     .action(async (group: string, options: ReplayCommandOptions) => {
       const { replay } = await import('./replay.ts');
       ends(await replay(group, options));
+    });
+}
+
+function addStore(program: Command, ends: (exitCode: number) => void): void {
+  command(program, 'store', 'Look at the files of a store; nothing is changed.')
+    .command('compaction')
+    .description('List the compaction logs of a store, and check every record of them.')
+    .argument('<directory>', 'the store')
+    .option('--json', 'print lines of JSON')
+    .addHelpText(
+      'after',
+      `
+The store may be in use; what is written meanwhile may then look unfinished. Exit code 1: something is damaged.
+
+Examples:
+  gantry store compaction ~/store
+  gantry store compaction /var/lib/mq --json`,
+    )
+    .action(async (directory: string, options: { json?: boolean }) => {
+      const { storeCompaction } = await import('./store-compaction.ts');
+      ends(storeCompaction(directory, options.json === true));
     });
 }
 

@@ -117,6 +117,12 @@ export interface GoldenManifest extends GoldenOutcome {
   endOfData: number;
   blanks: Array<{ offset: number; size: number }>;
   messages: GoldenMessage[];
+  /** Of each file: its records' `[queueOffset, physicalOffset, size, keys, bodyLength]`, and where they end. */
+  compactionLogFiles?: Array<{
+    file: string;
+    endPosition: number;
+    records: Array<[number, number, number, string, number]>;
+  }>;
 }
 
 /** An edit of the archive that a damage case begins with. */

@@ -44,6 +44,8 @@ export function storeConfig(conf: Readonly<Record<string, string>>): Partial<Mes
     writeWithoutMmap: conf['writeWithoutMmap'] === 'true',
     transientStorePoolEnable: conf['transientStorePoolEnable'] === 'true',
     warmMapedFileEnable: conf['warmMapedFileEnable'] === 'true',
+    compactionMappedFileSize: Number(conf['compactionMappedFileSize'] ?? 104_857_600),
+    compactionCqMappedFileSize: Number(conf['compactionCqMappedFileSize'] ?? 10_485_760),
     gantrySegments: conf['gantrySegments'] === 'mapped' ? 'mapped' : 'auto',
   };
 }
@@ -65,7 +67,15 @@ export async function openStore(
   const logger = new CollectingLogger();
   const store = await MessageStore.open(
     { storePathRootDir: ROOT, ...storeConfig(conf), ...settings },
-    { fs, clock: new FakeClock(NOW), logger, memoryBytes: 16 * 1024 ** 3, processId: 4711, filterBits },
+    {
+      fs,
+      clock: new FakeClock(NOW),
+      logger,
+      memoryBytes: 16 * 1024 ** 3,
+      processId: 4711,
+      filterBits,
+      isCompactionTopic: (topic) => topic === 'GoldenCompact',
+    },
   );
   return { fs, store, logger };
 }

@@ -59,6 +59,8 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
 function nobodySendsTo({ topics }: BrokerContext, topic: string, queueId: number): boolean {
   if (topics.systemTopics.isSystem(topic)) return false;
   const config = topics.select(topic);
+  // The ordinals of a compaction log must go on.
+  if (config?.isCompacted) return false;
   return config === undefined || queueId >= Math.max(config.readQueueNums, config.writeQueueNums);
 }
 

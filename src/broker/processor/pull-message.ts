@@ -313,6 +313,8 @@ export class PullMessageProcessor {
 
   #noteBehind(wants: PullWants, result: GetResult): void {
     const { slowConsumers, store } = this.#context;
+    // Places in a compaction log say nothing about the CommitLog.
+    if (result.elsewhere !== undefined) return;
     const bytes = store.watermarks.wrote - result.positions[result.count - 1]!;
     slowConsumers.note(wants.group, wants.askedTopic, wants.queueId, bytes);
   }

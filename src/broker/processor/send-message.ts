@@ -27,7 +27,7 @@ import {
   type RequestHandler,
   ResponseCode,
 } from '../../remoting/index.ts';
-import { PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
+import { isBlankKey, PutMessageStatus, PutRequest, PutResult } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { parseDelayLevel } from '../internal-put.ts';
@@ -92,6 +92,7 @@ export class SendMessageProcessor {
   readonly #uniqKey: NameBytes = nameBytes(PropertyName.UNIQ_KEY);
   /** UNIQ_KEY and an id of ours, filled anew for each message that comes without one. */
   readonly #uniqPair: Uint8Array;
+  readonly #keys: NameBytes = nameBytes(PropertyName.KEYS);
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
   readonly #delay: NameBytes = nameBytes(PropertyName.DELAY);
   /** 1 where a hash's low byte belongs to a special name: one look per property rules out nearly all. */
@@ -177,6 +178,10 @@ export class SendMessageProcessor {
     const sysFlag = topic.isMultiTag ? header.sysFlag | SysFlag.MULTI_TAGS : header.sysFlag;
     if (header.batch) {
       this.#sendBatch(request, header, topic, queueId, sysFlag);
+      return;
+    }
+    if (topic.needsKey && isBlankKey(table.get(this.#keys))) {
+      refuse(this.#context, request, ResponseCode.MESSAGE_ILLEGAL, 'Required message key is missing');
       return;
     }
     let half = false;

@@ -122,6 +122,16 @@ test('a broker without the permission to write refuses sends to order topics, as
   assert.equal((await setup.send('Ordered')).code, 0);
 });
 
+test('a message without a key is refused by a topic that is compacted by key', async () => {
+  const setup = await open();
+  await updateTopic(setup, 'T', { attributes: '+cleanup.policy=COMPACTION' });
+  for (const properties of ['', 'TAGS\u0001a\u0002', 'KEYS\u0001 \t\u0002']) {
+    const answer = await setup.send('T', { i: properties });
+    assert.deepEqual([answer.code, answer.remark], [13, 'Required message key is missing']);
+  }
+  assert.equal((await setup.send('T', { i: 'KEYS\u0001k\u0002' })).code, 0);
+});
+
 test('every kind of send is counted, and so is one that is refused', async () => {
   const { send, broker } = await open();
   const { stats, traffic } = broker.context;

@@ -20,6 +20,8 @@ export interface SendTopic {
   version: number;
   queueNums: number;
   isMultiTag: boolean;
+  /** It is compacted by key: a message without one cannot be kept. */
+  needsKey: boolean;
   /** What the store's `queuesOf` said. */
   queues: readonly ConsumeQueue[] | undefined;
   readonly name: string;
@@ -72,6 +74,7 @@ export class SendTopics {
       version: -1,
       queueNums: 0,
       isMultiTag: false,
+      needsKey: false,
       queues: undefined,
       name,
       bytes: own,
@@ -109,6 +112,7 @@ export class SendTopics {
     topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
     topic.queues = config === undefined ? undefined : this.#context.store.queuesOf(topic.name);
     if (config !== undefined) topic.puts = this.#context.traffic.puts.of(topic.name);
+    topic.needsKey = config?.isCompacted === true;
     topic.isMultiTag = config?.topicFilterType === 'MULTI_TAG';
     topic.expectedType = config === undefined ? undefined : expectedType(this.#context.config, config);
     topic.mapping = this.#context.mappings.find(topic.name);

@@ -73,6 +73,8 @@ export class TopicConfig {
   readonly attributes: ReadonlyMap<string, string>;
   /** Whether its queues are batch queues (attribute queue.type). RocketMQ: QueueTypeUtils#isBatchCq. */
   readonly isBatchQueue: boolean;
+  /** Whether it is compacted by key (attribute cleanup.policy). RocketMQ: CleanupPolicyUtils#isCompaction. */
+  readonly isCompacted: boolean;
 
   constructor(topicName: string, fields: TopicConfigFields = {}) {
     this.topicName = topicName;
@@ -85,6 +87,7 @@ export class TopicConfig {
     this.order = fields.order ?? false;
     this.attributes = fields.attributes ?? NO_ATTRIBUTES;
     this.isBatchQueue = this.attributes.get('queue.type') === 'BatchCQ';
+    this.isCompacted = this.attributes.get('cleanup.policy') === 'COMPACTION';
   }
 
   /** A copy with some fields replaced. */

@@ -144,7 +144,7 @@ test('SYNC_MASTER is allowed with a warning as long as no replica has to confirm
 
 test('known settings without effect are named once, and only where they differ from the default', () => {
   const settings = read(
-    'haHousekeepingInterval=20000\nhaSendHeartbeatInterval=6000\ncompactionThreadNum=6\nsendMessageThreadPoolNums=16',
+    'haHousekeepingInterval=20000\nhaSendHeartbeatInterval=6000\nsearchBcqByCacheEnable=true\nsendMessageThreadPoolNums=16',
   );
   assert.deepEqual(settings.warnings, [
     'broker.conf: settings that are not honoured yet: haSendHeartbeatInterval=6000; settings that have nothing to decide here: sendMessageThreadPoolNums=16',

@@ -2,6 +2,7 @@
 
 import { honoured, later, moot, mustBeOff, type SettingTable } from './setting.ts';
 import { STORE_PUTS_AND_READS } from './store-access-settings.ts';
+import { COMPACTION } from './store-compaction-settings.ts';
 import { NO_ROCKSDB, STORE_FILES } from './store-file-settings.ts';
 import { RECOVERY_AND_RETENTION } from './store-retention-settings.ts';
 import { DELAY_AND_TIMER } from './store-timer-settings.ts';
@@ -172,12 +173,7 @@ export const STORE_SETTINGS: SettingTable = {
     ...DELAY_AND_TIMER,
 
     // Compaction.
-    later('enableCompaction', 'bool', true, '', 'Whether topics can be compacted by key.'),
-    later('compactionMappedFileSize', 'int', 104_857_600, 'bytes', 'Length of one compacted log file.'),
-    later('compactionCqMappedFileSize', 'int', 10_485_760, 'bytes', 'Length of one compacted queue file.'),
-    later('compactionScheduleInternal', 'int', 900_000, 'ms', 'Time between two compactions.'),
-    later('maxOffsetMapSize', 'int', 104_857_600, 'bytes', 'Memory for the keys of one compaction.'),
-    moot('compactionThreadNum', 'int', 6, 'threads', 'Threads that compact.'),
+    ...COMPACTION,
 
     // Cold data.
     honoured(

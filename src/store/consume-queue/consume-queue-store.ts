@@ -97,6 +97,9 @@ export class ConsumeQueueStore {
     return this.#topics.get(topic)?.queues[queueId];
   }
 
+  /** Told of each queue that is made or found. */
+  onCreated: ((topic: string, queueId: number) => void) | undefined;
+
   /** The queue, made (without any file) if it does not exist. Requires that the topic `canBeFolder`. */
   findOrCreate(topic: string, queueId: number): ConsumeQueue {
     const queues = this.topic(topic).queues;
@@ -105,6 +108,7 @@ export class ConsumeQueueStore {
       assert(canBeFolder(topic), 'a queue of a topic that cannot be a folder');
       queue = new ConsumeQueue(topic, queueId, `${this.#options.root}/${topic}/${queueId}`, this.unitsPerFile);
       queues[queueId] = queue;
+      this.onCreated?.(topic, queueId);
     }
     return queue;
   }

@@ -29,6 +29,8 @@ const FLUSH_AHEAD_BYTES = 256 * 1024 * 1024;
 const FLUSH_AHEAD_BYTES_PER_QUEUE = 64 * 1024;
 const REST_FACTOR = 10;
 const RETRY_MS = 1000;
+/** When the checkpoint is so many files behind, it is written whatever else lags. */
+const LAG_FILES = 4;
 /** Syncs at once when nothing else is to be done any more. */
 const CLOSE_LANES = 16;
 /** RocketMQ: the checkpoint is written once a second. */
@@ -55,6 +57,18 @@ export interface DerivedFlushOptions {
   vouched: number;
   /** Told when the checkpoint vouches for more. */
   onVouched: () => void;
+  /** What else is derived. */
+  further: () => FurtherStore | undefined;
+}
+
+/**
+ * A derived store that follows the queues at its own pace. While it lags, the checkpoint does not vouch for more: a Java broker would dispatch
+ * nothing to it again. What it lags by for long does not hold the log back.
+ */
+export interface FurtherStore {
+  readonly isEmpty: boolean;
+  /** Makes what is dispatched now durable; false if it could not. */
+  flush(): Promise<boolean>;
 }
 
 export class DerivedFlush {
@@ -138,6 +152,9 @@ export class DerivedFlush {
     this.#lastFlush = started;
     const cuts = this.#cuts;
     const { lastStoreTimestamp, lastPhysicalOffset, dispatched, indexed } = dispatcher;
+    const further = this.#options.further();
+    const furtherFlush = further === undefined || further.isEmpty ? undefined : further.flush();
+    let lags = false;
     const finish = (error: GantryError | undefined): void => {
       this.#ended = clock.monotonic();
       this.#tookMs = this.#ended - started;
@@ -151,6 +168,10 @@ export class DerivedFlush {
       this.#covered = dispatched;
       this.#coveredIndex = indexed;
       this.durableTo = Math.max(this.durableTo, dispatched);
+      if (lags) {
+        this.#covered = -1;
+        return done(undefined);
+      }
       this.#publish(lastStoreTimestamp, lastPhysicalOffset);
       this.#writeCheckpoint(lastPhysicalOffset);
       done(undefined);
@@ -166,7 +187,13 @@ export class DerivedFlush {
       };
       saveQueueBoundsLater(fs, clock, root, source, (boundsError) => {
         if (boundsError !== undefined && !this.#closed) this.#warnOfBounds(boundsError);
-        finish(undefined);
+        if (furtherFlush === undefined) finish(undefined);
+        else {
+          void furtherFlush.then((whole) => {
+            lags = !whole && this.#filesAhead(log.wrote) < LAG_FILES;
+            finish(undefined);
+          });
+        }
       });
     };
     queues.flush((error) => {
@@ -264,8 +291,8 @@ export class DerivedFlush {
     this.#seldom.warn('bounds', `the queues' bounds cannot be saved (${error.message})`);
   }
 
-  /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's. @throws GantryError IO, DISK_FULL. */
-  async close(physicMsgTimestamp: number): Promise<void> {
+  /** The last flush of a stop: `physicMsgTimestamp` is the newest durable record's; `lags`: as FurtherStore says. @throws GantryError IO, DISK_FULL. */
+  async close(physicMsgTimestamp: number, lags = false): Promise<void> {
     const { queues, index, checkpoint, dispatcher } = this.#options;
     this.stop();
     queues.syncLanes = CLOSE_LANES;
@@ -275,7 +302,7 @@ export class DerivedFlush {
     await index?.close();
     if (failure !== undefined) throw failure;
     checkpoint.physicMsgTimestamp = physicMsgTimestamp;
-    this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
+    if (!lags) this.#publish(dispatcher.lastStoreTimestamp, dispatcher.lastPhysicalOffset);
     this.#saveBounds(true);
     // Behind a write that is under way.
     await this.writeCheckpoint();

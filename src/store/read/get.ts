@@ -1,6 +1,6 @@
 // What a read is handed and what it answers.
 
-import type { QueueOffset } from '../../common/index.ts';
+import type { GantryError, QueueOffset } from '../../common/index.ts';
 
 /** RocketMQ: GetMessageStatus. */
 export const GetMessageStatus = {
@@ -51,6 +51,12 @@ export interface GetRequest {
   filter: TagFilter;
 }
 
+/** Holds records that do not lie in the CommitLog. */
+export interface RecordsElsewhere {
+  /** As `MessageStore.copyRecords`. */
+  copyRecords(result: GetResult, target: Uint8Array, at: number, ready: (error?: GantryError) => void): boolean;
+}
+
 /** Most records of one pull, whatever is asked for. */
 const MAX_SELECTED = 256;
 
@@ -85,4 +91,8 @@ export class GetResult {
   /** The plain queue that was read; undefined for a batch queue. */
   topic: string | undefined = undefined;
   queueId = 0;
+  /** Whose places `positions` are; undefined: the CommitLog's. */
+  elsewhere: RecordsElsewhere | undefined = undefined;
+  /** Which files of `elsewhere` they speak of. */
+  generation = 0;
 }

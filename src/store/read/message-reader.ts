@@ -5,7 +5,7 @@
 // buffers, so nothing needs to be pinned while a socket is slow. Whatever is not in memory is fetched off the loop: both steps then
 // answer false, and the caller comes again.
 
-import { GantryError, type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
+import { type Logger, peekI64, type QueueOffset, queueOffset, viewOf } from '../../common/index.ts';
 import {
   PropertyName,
   parsePropertyBytes,
@@ -36,6 +36,7 @@ import { BatchReader } from './batch-reader.ts';
 import { GetMessageStatus, type GetRequest, type GetResult, type RecordFilter } from './get.ts';
 import type { QueueUnits } from './queue-units.ts';
 import { Look, RecordLook } from './record-look.ts';
+import { emptyResult, removed, removeRecord } from './result-records.ts';
 import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
@@ -103,14 +104,7 @@ export class MessageReader {
 
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
     const { topic, queueId, offset } = request;
-    result.count = 0;
-    result.batched = 0;
-    result.totalBytes = 0;
-    result.copied = 0;
-    result.copiedPart = 0;
-    result.suggestPullingFromSlave = false;
-    result.firstPosition = -1;
-    result.coldBytes = 0;
+    emptyResult(result);
     const queue = this.#kinds.find(topic, queueId);
     const min = queue?.minOffset ?? 0;
     const max = queue?.maxOffset ?? 0;
@@ -498,20 +492,4 @@ function isTopic(topic: string, bytes: Uint8Array, { topicStart, topicEnd }: Rec
 /** Whether a record names further queues that it is in: they have other topics than it has. */
 function isInLightQueues(bytes: Uint8Array, { propertiesStart, propertiesEnd }: RecordView): boolean {
   return parsePropertyBytes(bytes, propertiesStart, propertiesEnd).has(PropertyName.INNER_MULTI_DISPATCH);
-}
-
-/** Takes one record out of those chosen. */
-function removeRecord(result: GetResult, index: number): void {
-  result.totalBytes -= result.sizes[index]!;
-  result.count--;
-  result.positions.copyWithin(index, index + 1, result.count + 1);
-  result.ordinals.copyWithin(index, index + 1, result.count + 1);
-  result.sizes.copyWithin(index, index + 1, result.count + 1);
-}
-
-/** Retention has removed a record since it was chosen. */
-function removed(position: number, ready: Ready): false {
-  const error = new GantryError('REMOVED', `the message at ${position} was removed while it was read; pull again`);
-  void Promise.resolve().then(() => ready(error));
-  return false;
 }

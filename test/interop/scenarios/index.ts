@@ -2,6 +2,7 @@
 
 import type { Suite } from '../runner.ts';
 import { clientJava } from './client-java.ts';
+import { compaction } from './compaction.ts';
 import { delayRetry } from './delay-retry.ts';
 import { filters } from './filters.ts';
 import { go } from './go.ts';
@@ -37,6 +38,7 @@ export const suites: readonly Suite[] = [
   queueKinds,
   liteTopics,
   topicKinds,
+  compaction,
   retention,
   transactions,
   delayRetry,

@@ -9,6 +9,7 @@ final class Messages {
     private final String topic;
     private final String[] tags;
     private final boolean keys;
+    private final int keyCount;
     private final boolean unicode;
     private final int size;
     private final String prefix;
@@ -19,6 +20,7 @@ final class Messages {
         topic = args.need("topic");
         tags = args.list("tags");
         keys = args.flag("keys");
+        keyCount = args.number("key-count", 0);
         unicode = args.flag("unicode");
         size = args.number("size", 64);
         prefix = args.text("prefix", "m");
@@ -40,6 +42,9 @@ final class Messages {
         }
         if (keys) {
             message.setKeys(prefix + "-key-" + index + " " + prefix + "-all");
+        }
+        if (keyCount > 0) {
+            message.setKeys("key-" + index % keyCount);
         }
         if (unicode) {
             message.putUserProperty("name", "Ünïcödé 名前 " + index);
