@@ -86,10 +86,18 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
   groups.lightQueues = enableLmq;
   const offsets = new ConsumerOffsetManager(environment, config, enableLmq);
   const filters = options.filters ?? new ConsumerFilterManager(environment, config);
-  const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger, filters);
   const stats = new BrokerStats(clock);
-  const producers = new ProducerManager(clock, logger);
+  const traffic = new TrafficStats(clock, {
+    clusterName: config.brokerClusterName,
+    config,
+    total: () => stats,
+    hasTopic: (topic) => topics.has(topic),
+    isSystemTopic: (topic) => topics.systemTopics.isSystem(topic),
+    hasOffsets: (key) => offsets.has(key),
+  });
+  const schedule = new ScheduleMessageService(environment, { config, store, storeHost, stats, traffic });
+  const producers = new ProducerManager(config, clock, logger);
   const brokerAddress = hostText(storeHost);
   const transactions = new TransactionService(environment, {
     config,
@@ -126,12 +134,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     broadcasts: new BroadcastOffsetManager(config, clock, consumers, offsets),
     coldData: new ColdDataControl(clock, config, store.config),
     stats,
-    traffic: new TrafficStats(clock, {
-      clusterName: config.brokerClusterName,
-      total: () => stats,
-      hasTopic: (topic) => topics.has(topic),
-      hasOffsets: (key) => offsets.has(key),
-    }),
+    traffic,
     settings: new RuntimeConfig({
       fs,
       logger,

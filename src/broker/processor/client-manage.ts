@@ -29,7 +29,7 @@ class ClientManageProcessor {
   }
 
   heartbeat(request: Request): void {
-    const { producers, clock } = this.#context;
+    const { clock } = this.#context;
     const heartbeat = readHeartbeat(request.bodyCopy());
     const client: ClientChannelInfo = {
       channel: request.channel,
@@ -50,16 +50,28 @@ class ClientManageProcessor {
       // Of names that are no group's nothing is kept.
       if (isGroup) this.#fingerprints.set(consumer.groupName, fingerprint);
     }
-    for (const group of heartbeat.producerGroups) producers.register(group, { ...client });
+    this.#registerProducers(heartbeat.producerGroups, client);
     request.respond(ResponseCode.SUCCESS, null, {
       IS_SUPPORT_HEART_BEAT_V2: true,
       IS_SUB_CHANGE: fingerprint === 0 ? true : changed,
     });
   }
 
+  #registerProducers(groups: readonly string[], client: ClientChannelInfo): void {
+    const { clock, config, producers, traffic } = this.#context;
+    if (groups.length === 0) return;
+    const began = clock.monotonic();
+    // Nobody will be asked about transactions then.
+    const isKept = config.enableRegisterProducer || !config.rejectTransactionMessage;
+    for (const group of groups) {
+      if (isKept || producers.has(group, client.channel)) producers.register(group, { ...client });
+    }
+    traffic.producerRegistrations.add(config.brokerClusterName, Math.trunc(clock.monotonic() - began));
+  }
+
   /** False if there is no such group and none may be made. */
   #registerConsumer(consumer: ConsumerData, client: ClientChannelInfo, keepSubscriptions: boolean): boolean {
-    const { topics, groups, consumers } = this.#context;
+    const { clock, config, topics, groups, consumers, traffic } = this.#context;
     const group = groups.findOrCreate(consumer.groupName);
     if (group === undefined) return false;
     const ordered = consumer.subscriptions.some((subscription) => topics.isOrderTopic(subscription.topic));
@@ -70,6 +82,7 @@ class ClientManageProcessor {
       ordered,
       consumer.unitMode ? buildTopicSysFlag(false, true) : 0,
     );
+    const began = clock.monotonic();
     consumers.register(
       consumer.groupName,
       client,
@@ -77,6 +90,7 @@ class ClientManageProcessor {
       keepSubscriptions ? undefined : consumer.subscriptions,
       group.notifyConsumerIdsChangedEnable,
     );
+    traffic.consumerRegistrations.add(config.brokerClusterName, Math.trunc(clock.monotonic() - began));
     return true;
   }
 
