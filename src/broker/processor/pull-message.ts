@@ -18,6 +18,7 @@ import {
 import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
+import { restAfter } from '../filter/heavy-expressions.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
 import type { GroupOffsets } from '../offset/consumer-offset-manager.ts';
@@ -91,6 +92,7 @@ export class PullMessageProcessor {
       (ofGroup
         ? this.#refusalOfGroup(group, topic, subVersion)
         : filters.refusalOfSent(topic, header.get('subscription'), header.get('expressionType')));
+    if (!ofGroup) restAfter(request.channel, this.#context.clock, filters.compiledChars);
     if (refusal !== undefined) {
       const { code, remark, forbiddenType } = refusal;
       request.respond(code, remark, { forbiddenType });
