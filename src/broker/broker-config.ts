@@ -28,6 +28,14 @@ export interface BrokerConfig extends LiteSettings {
   /** What producers are told about tracing, in every answer to a send and in every stored message. */
   traceOn: boolean;
   regionId: string;
+  /** Figures (traffic-stats.ts): of the delay levels' queues; which go with their topic or group, or when they stand still (min, -1 never). */
+  enableDetailStat: boolean;
+  autoDeleteUnusedStats: boolean;
+  maxStatsIdleTimeInMinutes: number;
+  /** Whether each light queue has figures of its own. */
+  enableLmqStats: boolean;
+  /** Whether producers are kept in a table, by which transactions are asked about. */
+  enableRegisterProducer: boolean;
   /** Whether the thresholds of groups that read old data are found, and by the errors of ten windows or by the last one alone. */
   coldCtrStrategyEnable: boolean;
   usePIDColdCtrStrategy: boolean;
@@ -67,6 +75,8 @@ export interface BrokerConfig extends LiteSettings {
   consumerOffsetUpdateVersionStep: number;
   delayOffsetUpdateVersionStep: number;
   /** Whether a delay level reads on while deliveries wait for the disk. */
+  /** Whether what the delay levels deliver is counted. */
+  enableScheduleMessageStats: boolean;
   enableScheduleAsyncDeliver: boolean;
   /** Deliveries of one level that may wait so. */
   scheduleAsyncDeliverMaxPendingLimit: number;
@@ -83,6 +93,9 @@ export interface BrokerConfig extends LiteSettings {
   slaveReadEnable: boolean;
   /** Ms without a heartbeat until a consumer's connection is closed. */
   channelExpiredTimeout: number;
+  /** Whether the closing of a connection with so many groups is logged. */
+  printChannelGroups: boolean;
+  printChannelGroupsMinNum: number;
   validateSystemTopicWhenUpdateTopic: boolean;
   enableMixedMessageType: boolean;
   clearRetryTopicWhenDeleteTopic: boolean;
@@ -131,6 +144,10 @@ export interface BrokerConfig extends LiteSettings {
   timerRollWindowSlot: number;
   mappedFileSizeTimerLog: number;
   timerFlushIntervalMs: number;
+  /** Whether the wheel is saved as snapshots, and the ms between two; ms between two lines about its progress. */
+  timerWheelSnapshotFlush: boolean;
+  timerWheelSnapshotIntervalMs: number;
+  timerProgressLogIntervalMs: number;
   timerCongestNumEachSlot: number;
   timerStopEnqueue: boolean;
   timerStopDequeue: boolean;
@@ -218,6 +235,11 @@ export function defaultBrokerConfig(): BrokerConfig {
     msgTraceTopicName: 'RMQ_SYS_TRACE_TOPIC',
     traceOn: true,
     regionId: 'DefaultRegion',
+    enableDetailStat: true,
+    autoDeleteUnusedStats: true,
+    maxStatsIdleTimeInMinutes: -1,
+    enableLmqStats: false,
+    enableRegisterProducer: true,
     coldCtrStrategyEnable: false,
     usePIDColdCtrStrategy: true,
     cgColdReadThreshold: 3 * 1024 * 1024,
@@ -243,6 +265,7 @@ export function defaultBrokerConfig(): BrokerConfig {
     flushDelayOffsetInterval: 10_000,
     consumerOffsetUpdateVersionStep: 500,
     delayOffsetUpdateVersionStep: 200,
+    enableScheduleMessageStats: true,
     enableScheduleAsyncDeliver: false,
     scheduleAsyncDeliverMaxPendingLimit: 2000,
     scheduleAsyncDeliverMaxResendNum2Blocked: 3,
@@ -253,6 +276,8 @@ export function defaultBrokerConfig(): BrokerConfig {
     broadcastOffsetExpireMaxSecond: 300,
     slaveReadEnable: false,
     channelExpiredTimeout: 120_000,
+    printChannelGroups: false,
+    printChannelGroupsMinNum: 5,
     validateSystemTopicWhenUpdateTopic: true,
     enableMixedMessageType: false,
     clearRetryTopicWhenDeleteTopic: true,
@@ -288,6 +313,9 @@ export function defaultBrokerConfig(): BrokerConfig {
     timerRollWindowSlot: 172_800,
     mappedFileSizeTimerLog: 104_857_600,
     timerFlushIntervalMs: 1000,
+    timerWheelSnapshotFlush: false,
+    timerWheelSnapshotIntervalMs: 10_000,
+    timerProgressLogIntervalMs: 10_000,
     timerCongestNumEachSlot: 2_147_483_647,
     timerStopEnqueue: false,
     timerStopDequeue: false,

@@ -118,10 +118,18 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     queuesOf: (topic) => topics.select(topic)?.readQueueNums,
     hasGroup: (group) => groups.has(group),
   });
-  const schedule = new ScheduleMessageService(environment, { config, store, storeHost });
   const consumers = new ConsumerManager(config, clock, logger, filters);
   const stats = new BrokerStats(clock);
-  const producers = new ProducerManager(clock, logger);
+  const traffic = new TrafficStats(clock, {
+    clusterName: config.brokerClusterName,
+    config,
+    total: () => stats,
+    hasTopic: (topic) => topics.has(topic),
+    isSystemTopic: (topic) => topics.systemTopics.isSystem(topic),
+    hasOffsets: (key) => offsets.has(key),
+  });
+  const schedule = new ScheduleMessageService(environment, { config, store, storeHost, stats, traffic });
+  const producers = new ProducerManager(config, clock, logger);
   const brokerAddress = hostText(storeHost);
   const transactions = new TransactionService(environment, {
     config,
@@ -181,12 +189,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     coldData: new ColdDataControl(clock, config, store.config),
     lite: new LiteService({ config, clock, logger, random, store, topics, groups, offsets }),
     stats,
-    traffic: new TrafficStats(clock, {
-      clusterName: config.brokerClusterName,
-      total: () => stats,
-      hasTopic: (topic) => topics.has(topic),
-      hasOffsets: (key) => offsets.has(key),
-    }),
+    traffic,
     settings: new RuntimeConfig({
       fs,
       logger,

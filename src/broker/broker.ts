@@ -305,6 +305,9 @@ export class Broker {
       );
       store.onProgress(() => server.ease());
 
+      server.onConnect(() => context.traffic.channels.add('CONNECT'));
+      server.onDisconnect(() => context.traffic.channels.add('CLOSE'));
+
       const broker = new Broker(context, port, server, client, hold, waits, registration, spread, routes);
       broker.#startServices();
       undo.push(() => broker.#stopServices());

@@ -80,6 +80,8 @@ export interface FileSystem {
   openSyncLane(logger: Logger): SyncLane;
   /** Fraction of the partition in use, 0 to 1; -1 if the system does not tell. */
   usedFraction(path: string): number;
+  /** Bytes of the whole partition; -1 if the system does not tell. */
+  partitionBytes(path: string): number;
   /** Maps files into memory; absent where that cannot be done. A mapper of its own each time it is asked for. */
   readonly mapper?: FileMapper | undefined;
 }

@@ -46,6 +46,8 @@ export class MemoryFileSystem implements FileSystem {
   };
   /** What `usedFraction` answers while no capacity is set. */
   reportedUsedFraction = 0;
+  /** What `partitionBytes` answers while no capacity is set. */
+  reportedBytes = -1;
 
   #tree: MemoryTree;
   #boots = 1;
@@ -242,6 +244,11 @@ export class MemoryFileSystem implements FileSystem {
     this.#requirePower('look at', path);
     if (this.#capacityPages === undefined) return this.reportedUsedFraction;
     return this.#capacityPages === 0 ? 1 : this.#tree.usedPages / this.#capacityPages;
+  }
+
+  partitionBytes(path: string): number {
+    this.#requirePower('look at', path);
+    return this.#capacityPages === undefined ? this.reportedBytes : this.#capacityPages * PAGE;
   }
 
   openSyncLane(): SyncLane {

@@ -230,6 +230,15 @@ export const nodeFileSystem: FileSystem = {
     }
   },
 
+  partitionBytes(path) {
+    try {
+      const { blocks, bsize } = fs.statfsSync(path);
+      return blocks * bsize;
+    } catch {
+      return -1;
+    }
+  },
+
   get mapper(): FileMapper | undefined {
     return loadFileMapper();
   },

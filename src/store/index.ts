@@ -31,7 +31,9 @@ export {
 } from './store-config.ts';
 export {
   checkTimerFiles,
+  type IdleTimer,
   type RecoveredTimer,
+  readIdleTimer,
   recoverTimer,
   rollSlot,
   rollWindow,

@@ -14,6 +14,7 @@ import { DerivedFlush } from './flush/derived-flush.ts';
 import { DiskGuard } from './flush/disk-guard.ts';
 import { GroupCommit } from './flush/group-commit.ts';
 import { PoolCommit } from './flush/pool-commit.ts';
+import { storedBytes } from './flush/stored-bytes.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
 import {
   BatchEncoder,
@@ -152,6 +153,7 @@ export class MessageStore {
       root,
       folders: [parts.logFolder, root],
       config: this.config,
+      storedBytes: () => storedBytes(this.#log, this.#kinds, parts.index),
     });
     this.#guard = new PutGuard({
       clock: this.#clock,

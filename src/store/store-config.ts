@@ -36,6 +36,9 @@ export interface MessageStoreConfig {
   flushIntervalCommitLog: number;
   flushCommitLogLeastPages: number;
   flushCommitLogThoroughInterval: number;
+  /** Whether a put starts such a flush, once the least pages are there: the second, unless the first is set. */
+  flushCommitLogTimed: boolean;
+  wakeFlushWhenPutMessage: boolean;
   flushIntervalConsumeQueue: number;
   flushConsumeQueueLeastPages: number;
   flushConsumeQueueThoroughInterval: number;
@@ -84,6 +87,8 @@ export interface MessageStoreConfig {
   maxTransferCountOnMessageInDisk: number;
   /** Most bytes of ConsumeQueue that one pull may scan past non-matching units. */
   maxFilterMessageSize: number;
+  /** Most ConsumeQueue files that one pull may look at until something matches. */
+  travelCqFileNumWhenGetMessage: number;
   /** Fraction (percent) of memory taken as "in memory" when a pull chooses its limits. */
   accessMessageInMemoryMaxRatio: number;
   /** Whether reads of old data are added up (`GetResult.coldBytes`), and beyond which percentage of memory data is old. */
@@ -109,6 +114,9 @@ export interface MessageStoreConfig {
   diskSpaceCleanForciblyRatio: number;
   diskSpaceWarningLevelRatio: number;
   cleanFileForciblyEnable: boolean;
+  /** Brokers that share the partition: with more than one, old files go by what this store holds of its share of it, and by force from this fraction on. */
+  replicasPerDiskPartition: number;
+  logicalDiskSpaceCleanForciblyThreshold: number;
   /** Ms between two looks for old files, most files of one look, ms after each CommitLog and ConsumeQueue file. */
   cleanResourceInterval: number;
   deleteFileBatchMax: number;
@@ -152,6 +160,8 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     flushIntervalCommitLog: 500,
     flushCommitLogLeastPages: 4,
     flushCommitLogThoroughInterval: 10_000,
+    flushCommitLogTimed: true,
+    wakeFlushWhenPutMessage: false,
     flushIntervalConsumeQueue: 1000,
     flushConsumeQueueLeastPages: 2,
     flushConsumeQueueThoroughInterval: 60_000,
@@ -188,6 +198,7 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     maxTransferBytesOnMessageInDisk: 65_536,
     maxTransferCountOnMessageInDisk: 8,
     maxFilterMessageSize: 16_000,
+    travelCqFileNumWhenGetMessage: 1,
     accessMessageInMemoryMaxRatio: 40,
     coldDataFlowControlEnable: false,
     accessMessageInMemoryHotRatio: 26,
@@ -205,6 +216,8 @@ export function defaultStoreConfig(storePathRootDir: string): MessageStoreConfig
     diskSpaceCleanForciblyRatio: 85,
     diskSpaceWarningLevelRatio: 90,
     cleanFileForciblyEnable: true,
+    replicasPerDiskPartition: 1,
+    logicalDiskSpaceCleanForciblyThreshold: 0.8,
     cleanResourceInterval: 10_000,
     deleteFileBatchMax: 10,
     deleteCommitLogFilesInterval: 100,

@@ -20,6 +20,7 @@ import type { MessageStoreConfig } from './store-config.ts';
 
 /** Unsynced bytes that are not left to the interval: a sync of very many holds up the writes beside it. */
 const FLUSH_AT_BYTES = 32 * 1024 * 1024;
+const PAGE_BYTES = 4096;
 /** Bytes dispatched at least before the loop gets a turn. */
 const DISPATCH_SLICE_BYTES = 2 * 1024 * 1024;
 const ACK_SWEEP_MS = 50;
@@ -47,6 +48,8 @@ export class Turns {
   readonly #clock: Clock;
   readonly #config: MessageStoreConfig;
   readonly #times: StageTimes;
+  /** Unsynced bytes at which a put starts an asynchronous flush. */
+  readonly #flushAtBytes: number;
   readonly #syncFlush: boolean;
   readonly #log: CommitLog;
   readonly #appender: MessageAppender;
@@ -72,6 +75,9 @@ export class Turns {
     this.#clock = options.clock;
     this.#config = options.config;
     this.#times = options.times;
+    const { flushCommitLogTimed, wakeFlushWhenPutMessage, flushCommitLogLeastPages } = options.config;
+    const wakes = wakeFlushWhenPutMessage && !flushCommitLogTimed;
+    this.#flushAtBytes = wakes ? Math.min(FLUSH_AT_BYTES, flushCommitLogLeastPages * PAGE_BYTES) : FLUSH_AT_BYTES;
     this.#log = options.log;
     this.#appender = options.appender;
     this.#acks = options.acks;
@@ -129,7 +135,7 @@ export class Turns {
       this.#log.appendMs = -1;
     }
     if (this.#group !== undefined) this.#group.committed();
-    else if (this.#log.unflushed >= FLUSH_AT_BYTES) this.#log.flush();
+    else if (this.#log.unflushed >= this.#flushAtBytes) this.#log.flush();
   }
 
   /** A commit that went off the loop has ended. */

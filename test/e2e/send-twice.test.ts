@@ -126,6 +126,7 @@ describe('a message that is sent twice', () => {
       ];
       const firsts: Frame[] = [];
       for (const kind of kinds) firsts.push(await kind());
+      assert.equal(firsts.filter(({ ext }) => ext['recallHandle'] !== undefined).length, 1, 'of the timer message');
       const before = sender.server.broker.context.store.watermarks.wrote;
       sender = await sender.again(how, options);
       const msgIds = firsts.map((first) => String(first.ext['msgId']).replace(/[0-9A-F]{8}(?=[0-9A-F]{16}(,|$))/g, ''));
@@ -137,6 +138,7 @@ describe('a message that is sent twice', () => {
           [ext['queueId'], ext['queueOffset']],
           [firsts[i]!.ext['queueId'], firsts[i]!.ext['queueOffset']],
         );
+        assert.equal(ext['recallHandle'], firsts[i]!.ext['recallHandle']);
       }
       assert.equal(sender.server.broker.context.store.watermarks.wrote, before);
       assert.equal(sender.duplicates, 7);

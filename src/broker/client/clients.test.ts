@@ -25,8 +25,9 @@ class World {
   readonly producers: ProducerManager;
 
   constructor(config: Partial<BrokerConfig> = {}) {
-    this.consumers = new ConsumerManager({ ...defaultBrokerConfig(), ...config }, this.clock, this.logger);
-    this.producers = new ProducerManager(this.clock, this.logger);
+    const whole = { ...defaultBrokerConfig(), ...config };
+    this.consumers = new ConsumerManager(whole, this.clock, this.logger);
+    this.producers = new ProducerManager(whole, this.clock, this.logger);
   }
 
   client(id: string, channel: FakeChannel = new FakeChannel()): ClientChannelInfo & { channel: FakeChannel } {
@@ -229,4 +230,30 @@ test('what is no heartbeat is an error that names the cause, and unknown names m
   }
   const odd = readHeartbeat(Buffer.from('{"consumerDataSet":[{"groupName":"G","messageModel":"NEW_ONE"}]}'));
   assert.equal(odd.consumers[0]!.behaviour.messageModel, undefined);
+});
+
+test('the closing of a connection with many groups is told where printChannelGroups asks for it', () => {
+  const many = ['A', 'B', 'C', 'D', 'E', 'F'];
+  for (const [config, told] of [
+    [{}, []],
+    [{ printChannelGroups: true, printChannelGroupsMinNum: 7 }, []],
+    [
+      { printChannelGroups: true, printChannelGroupsMinNum: 1 },
+      ['a connection of 6 producer groups', 'a connection of 6 consumer groups'],
+    ],
+  ] as const) {
+    const w = new World(config);
+    const client = w.client('a');
+    for (const group of many) w.producers.register(group, client);
+    for (const group of many) w.consumers.register(group, client, CLUSTERING, [subscription('T')], true);
+    const few = w.client('b');
+    for (const group of many.slice(0, 4)) w.producers.register(group, few);
+    client.channel.close('gone');
+    few.channel.close('gone');
+    const warnings = w.logger.texts('warn').filter((text) => text.startsWith('a connection of'));
+    assert.deepEqual(
+      warnings.map((text) => text.slice(0, text.indexOf(' is'))),
+      told,
+    );
+  }
 });

@@ -8,6 +8,7 @@ import type { SubscriptionData } from '../../filter/index.ts';
 import { normalTopicOf } from '../../message/index.ts';
 import { type Channel, RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
+import { tellOfManyGroups } from './channel-groups.ts';
 import {
   type ClientChannelInfo,
   type ConsumeBehaviour,
@@ -145,6 +146,7 @@ export class ConsumerManager {
     const groups = this.#groupsOfChannel.get(channel);
     if (groups === undefined) return;
     this.#groupsOfChannel.delete(channel);
+    tellOfManyGroups(this.#config, this.#logger, channel, groups, 'consumer');
     for (const group of groups) {
       const info = this.#groups.get(group);
       if (info === undefined) continue;

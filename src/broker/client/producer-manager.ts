@@ -2,6 +2,7 @@
 
 import type { Clock, Logger, Timer } from '../../common/index.ts';
 import type { Channel } from '../../remoting/index.ts';
+import { type ChannelGroupSettings, tellOfManyGroups } from './channel-groups.ts';
 import type { ClientChannelInfo } from './consumer-group-info.ts';
 import { CLIENT_SCAN_INTERVAL_MS } from './consumer-manager.ts';
 
@@ -9,6 +10,7 @@ import { CLIENT_SCAN_INTERVAL_MS } from './consumer-manager.ts';
 const CHANNEL_EXPIRED_TIMEOUT_MS = 120_000;
 
 export class ProducerManager {
+  readonly #config: ChannelGroupSettings;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #groups = new Map<string, Map<Channel, ClientChannelInfo>>();
@@ -17,7 +19,8 @@ export class ProducerManager {
   #timer: Timer | undefined;
   #turn = 0;
 
-  constructor(clock: Clock, logger: Logger) {
+  constructor(config: ChannelGroupSettings, clock: Clock, logger: Logger) {
+    this.#config = config;
     this.#clock = clock;
     this.#logger = logger;
   }
@@ -53,6 +56,11 @@ export class ProducerManager {
       if (channel.isOpen) return channel;
     }
     return undefined;
+  }
+
+  /** Whether a connection belongs to a group. */
+  has(group: string, channel: Channel): boolean {
+    return this.#groups.get(group)?.has(channel) ?? false;
   }
 
   /** Takes in one group of a heartbeat. */
@@ -107,6 +115,7 @@ export class ProducerManager {
     const groups = this.#groupsOfChannel.get(channel);
     if (groups === undefined) return;
     this.#groupsOfChannel.delete(channel);
+    tellOfManyGroups(this.#config, this.#logger, channel, groups, 'producer');
     for (const group of groups) this.#remove(group, channel, 'gone');
   }
 

@@ -9,12 +9,14 @@ import { type Clock, copyBytes, viewOf } from '../../common/index.ts';
 import {
   BatchMember,
   createOffsetMessageId,
+  decodeMessages,
   type NameBytes,
   nameBytes,
   PropertyName,
   PropertyTable,
   type RecordView,
   readBatchMember,
+  recallHandleOf,
   SysFlag,
 } from '../../message/index.ts';
 import type { Request, Responder } from '../../remoting/index.ts';
@@ -30,6 +32,7 @@ import { type FirstSend, SendWindow } from './send-window.ts';
 
 /** Topics whose messages wait there for another one, which they name. */
 const WAITING_TOPICS: readonly string[] = [names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.TRANS_HALF_TOPIC];
+const TIMER_PROPERTIES = [PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS];
 /** The bit that commits and rollbacks share. */
 const TRANSACTION_ENDED = SysFlag.TRANSACTION_COMMIT & SysFlag.TRANSACTION_ROLLBACK;
 
@@ -53,6 +56,7 @@ export class SendDeduplication {
   readonly #wait: NameBytes = nameBytes(PropertyName.WAIT);
   readonly #realTopic: NameBytes = nameBytes(PropertyName.REAL_TOPIC);
   readonly #realQueue: NameBytes = nameBytes(PropertyName.REAL_QID);
+  readonly #timers: readonly NameBytes[] = TIMER_PROPERTIES.map((name) => nameBytes(name));
   readonly #table = new PropertyTable();
   readonly #member = new BatchMember();
   /** What the send at hand will be remembered by, once it is appended: the key looked for last, or a batch. */
@@ -115,7 +119,9 @@ export class SendDeduplication {
     this.#isPending = first === undefined;
     if (first === undefined) return false;
     const uniqKey = table.get(this.#uniqKey);
-    this.#answer(request, topic, table, [first], header.batch ? { batchUniqId: uniqKey } : {});
+    if (!header.batch && this.#timers.some((name) => table.find(name) >= 0)) {
+      this.#answerTimer(request.defer(), topic.mapping, first, this.#waits(table), uniqKey);
+    } else this.#answer(request, topic, table, [first], header.batch ? { batchUniqId: uniqKey } : {});
     return true;
   }
 
@@ -171,18 +177,56 @@ export class SendDeduplication {
     transactionId: string | undefined,
     more: Record<string, string | undefined> = {},
   ): void {
-    const { store, storeHost, stats } = this.#context;
+    this.#whenDurable(firsts, waits, (status, reason) => {
+      this.#answerPlace(responder, mapping, firsts, status, reason, { transactionId, ...more });
+    });
+  }
+
+  #whenDurable(
+    firsts: readonly FirstSend[],
+    waits: boolean,
+    done: (status: PutMessageStatus, reason: string) => void,
+  ): void {
+    const { store, stats } = this.#context;
     stats.putDuplicates += firsts.length;
-    const [head] = firsts;
     let end = 0;
     for (const first of firsts) end = Math.max(end, first.physicalOffset + first.bytes);
-    store.whenDurable(end, waits, (status, reason) => {
-      answerPut(this.#context, responder, status, reason, () => ({
-        msgId: firsts.map((first) => createOffsetMessageId(storeHost, first.physicalOffset)).join(','),
-        ...logicPlaceOf(mapping, head!.queueId, head!.queueOffset),
-        transactionId,
-        ...more,
-      }));
+    store.whenDurable(end, waits, done);
+  }
+
+  #answerPlace(
+    responder: Responder,
+    mapping: TopicQueueMappingDetail | undefined,
+    firsts: readonly FirstSend[],
+    status: PutMessageStatus,
+    reason: string,
+    more: Record<string, string | undefined>,
+  ): void {
+    const { storeHost } = this.#context;
+    const [head] = firsts;
+    answerPut(this.#context, responder, status, reason, () => ({
+      msgId: firsts.map((first) => createOffsetMessageId(storeHost, first.physicalOffset)).join(','),
+      ...logicPlaceOf(mapping, head!.queueId, head!.queueOffset),
+      ...more,
+    }));
+  }
+
+  /** As `answerFirsts`, with the recall handle of the first one: by its record, since the second may be asked for at another time. */
+  #answerTimer(
+    responder: Responder,
+    mapping: TopicQueueMappingDetail | undefined,
+    first: FirstSend,
+    waits: boolean,
+    transactionId: string | undefined,
+  ): void {
+    const { config, store } = this.#context;
+    this.#whenDurable([first], waits, (status, reason) => {
+      const answer = (record: Uint8Array | undefined): void => {
+        const properties = record === undefined ? undefined : decodeMessages(record)[0]?.properties;
+        const recallHandle = properties === undefined ? undefined : recallHandleOf(properties, config.brokerName);
+        this.#answerPlace(responder, mapping, [first], status, reason, { transactionId, recallHandle });
+      };
+      store.recordAt(first.physicalOffset).then(answer, () => answer(undefined));
     });
   }
 

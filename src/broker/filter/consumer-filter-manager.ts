@@ -19,11 +19,13 @@ import { readInteger, readList, readObject, readText, toInteger } from '../json-
 import { type PrettyBean, prettyJson } from '../pretty-json.ts';
 import { RETRY_GROUP_TOPIC_PREFIX } from '../topic/topic-names.ts';
 import { compileExpression, ExpressionFilter, RetryFilter } from './expression-filter.ts';
+import { type Prepared, preparedKey } from './heavy-expressions.ts';
 
 /** What a consumer that was alive when the broker ended is taken to be silent for. */
 const SILENT_AT_LOAD_MS = 30_000;
 /** Of an expression in the broker's log. */
 const LOGGED_CHARS = 1024;
+const NONE_PREPARED: Prepared = new Map();
 
 /** What one group asks of one topic. RocketMQ: ConsumerFilterData. */
 export interface ConsumerFilterData {
@@ -53,6 +55,7 @@ export class ConsumerFilterManager extends ConfigManager {
   /** By topic, then by group. */
   #topics = new Map<string, Map<string, ConsumerFilterData>>();
   readonly #bits: Uint8Array;
+  #prepared: Prepared = NONE_PREPARED;
 
   /** @throws GantryError CONFIG_VALUE on settings that make no bloom filter. */
   constructor(environment: ConfigEnvironment, config: Config) {
@@ -134,6 +137,23 @@ export class ConsumerFilterManager extends ConfigManager {
     return data === undefined ? 'null' : prettyJson(beanOf(data));
   }
 
+  /** Whether a group's subscription needs no expression to be made ready: it is known, or older than what is. */
+  has(group: string, { topic, subString, expressionType, subVersion }: SubscriptionData): boolean {
+    const old = this.find(topic, group);
+    if (old === undefined) return false;
+    return subVersion <= old.clientVersion || (old.expression === subString && old.expressionType === expressionType);
+  }
+
+  /** Runs `register`, for which these expressions were made ready before. */
+  withPrepared(prepared: Prepared, register: () => void): void {
+    this.#prepared = prepared;
+    try {
+      register();
+    } finally {
+      this.#prepared = NONE_PREPARED;
+    }
+  }
+
   #registerOne(topic: string, group: string, expression: string, type: string, version: number): void {
     const old = this.find(topic, group);
     if (old !== undefined && version <= old.clientVersion) {
@@ -182,7 +202,9 @@ export class ConsumerFilterManager extends ConfigManager {
 
   #compile(topic: string, group: string, type: string, expression: string, longest?: number): Sql92Filter | undefined {
     try {
-      return compileExpression(type, expression, longest);
+      const ready = this.#prepared.get(preparedKey(type, expression));
+      if (ready instanceof Error) throw ready;
+      return ready ?? compileExpression(type, expression, longest);
     } catch (error) {
       this.environment.logger.error(
         `the expression ${JSON.stringify(expression.slice(0, LOGGED_CHARS))} of group ${group} for ${topic} cannot be read: ${errorText(error)}`,

@@ -310,7 +310,7 @@ export class QueueVisit {
     }
     queue.lastStart = offset;
     queue.lastPopTime = pop.popTime;
-    this.#parts.context.traffic.checkPoint(pop.topic, queue.group);
+    this.#parts.context.traffic.checkPointed(pop.topic, queue.group, 1);
     return true;
   }
 }

@@ -115,7 +115,7 @@ export class TurnOfAcks {
       this.#refuse(pending);
       return;
     }
-    traffic.acked(topic, group, offsets.length);
+    traffic.acknowledged(topic, group, offsets.length);
     queues.landed(topic, group, queueId, popTime, offsets.length);
     for (let i = 0; i < channels.length; i++) {
       const writer = this.#answers.writerOf(channels[i]!, revive.logEnd);

@@ -111,7 +111,7 @@ export class AckMessageProcessor {
     const { brokerName, startOffset } = handle;
     const ack = { ackOffset: offset, startOffset, group, topic, queueId, popTime, brokerName };
     if (pop.buffer.ack(ack, [offset])) {
-      traffic.acked(topic, group, 1);
+      traffic.acknowledged(topic, group, 1);
       pop.queues.landed(topic, group, queueId, popTime, 1);
       request.respond(ResponseCode.SUCCESS);
       return;
@@ -186,7 +186,7 @@ export class AckMessageProcessor {
     const record = { ackOffset: -1, ackOffsets, startOffset, group, topic, queueId, popTime, brokerName };
     const isTaken = pop.buffer.ack(record, ackOffsets);
     if (!isTaken && !pop.revive.batchAck(record, reviveQueueId, popTime + ack.invisibleTimeMs)) return false;
-    traffic.acked(topic, group, ackOffsets.length);
+    traffic.acknowledged(topic, group, ackOffsets.length);
     pop.queues.landed(topic, group, queueId, popTime, ackOffsets.length);
     return true;
   }

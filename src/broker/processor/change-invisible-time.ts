@@ -127,8 +127,8 @@ export class ChangeInvisibleTimeProcessor {
       return;
     }
     const { logEnd } = revive;
-    traffic.checkPoint(topic, group);
-    traffic.acked(topic, group, 1);
+    traffic.checkPointed(topic, group, 1);
+    traffic.acknowledged(topic, group, 1);
     this.#ackOrigin(change);
     if (request.oneway) return;
     request.takeOver();

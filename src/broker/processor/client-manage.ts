@@ -2,15 +2,16 @@
 
 import { errorText } from '../../common/index.ts';
 import { isTagType } from '../../filter/index.ts';
-import { type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { type Request, RequestCode, type Responder, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ClientChannelInfo } from '../client/consumer-group-info.ts';
-import { bodyObject, type ConsumerData, readHeartbeat } from '../client/heartbeat-data.ts';
+import { bodyObject, type ConsumerData, type HeartbeatData, readHeartbeat } from '../client/heartbeat-data.ts';
 import { compileExpression } from '../filter/expression-filter.ts';
+import { heavyExpressions, prepareInTurns, restAfter } from '../filter/heavy-expressions.ts';
 import { readObject, readText } from '../json-fields.ts';
 import { buildTopicSysFlag, Perm } from '../topic/topic-config.ts';
 import { retryTopic } from '../topic/topic-names.ts';
-import type { HandlerRegistry } from './registry.ts';
+import { answerLater, type HandlerRegistry } from './registry.ts';
 
 export function registerClientManage(registry: HandlerRegistry, context: BrokerContext): void {
   const processor = new ClientManageProcessor(context);
@@ -29,15 +30,34 @@ class ClientManageProcessor {
   }
 
   heartbeat(request: Request): void {
-    const { producers, clock } = this.#context;
+    const { clock, filters } = this.#context;
+    const { channel } = request;
     const heartbeat = readHeartbeat(request.bodyCopy());
     const client: ClientChannelInfo = {
-      channel: request.channel,
+      channel,
       clientId: heartbeat.clientId,
       language: request.header.language,
       version: request.header.version,
       lastUpdateMs: clock.now(),
     };
+    const heavy = heavyExpressions(filters, heartbeat.consumers);
+    if (heavy.length === 0) {
+      this.#take(request, heartbeat, client);
+      return;
+    }
+    // What its client sends behind it goes by what it registers.
+    channel.holdInput();
+    answerLater(request, async (responder) => {
+      try {
+        const prepared = await prepareInTurns(clock, heavy);
+        if (channel.isOpen) filters.withPrepared(prepared, () => this.#take(responder, heartbeat, client));
+      } finally {
+        channel.resumeInput();
+      }
+    });
+  }
+
+  #take(request: Responder, heartbeat: HeartbeatData, client: ClientChannelInfo): void {
     const fingerprint = heartbeat.heartbeatFingerprint;
     let changed = false;
     for (const consumer of heartbeat.consumers) {
@@ -50,16 +70,28 @@ class ClientManageProcessor {
       // Of names that are no group's nothing is kept.
       if (isGroup) this.#fingerprints.set(consumer.groupName, fingerprint);
     }
-    for (const group of heartbeat.producerGroups) producers.register(group, { ...client });
+    this.#registerProducers(heartbeat.producerGroups, client);
     request.respond(ResponseCode.SUCCESS, null, {
       IS_SUPPORT_HEART_BEAT_V2: true,
       IS_SUB_CHANGE: fingerprint === 0 ? true : changed,
     });
   }
 
+  #registerProducers(groups: readonly string[], client: ClientChannelInfo): void {
+    const { clock, config, producers, traffic } = this.#context;
+    if (groups.length === 0) return;
+    const began = clock.monotonic();
+    // Nobody will be asked about transactions then.
+    const isKept = config.enableRegisterProducer || !config.rejectTransactionMessage;
+    for (const group of groups) {
+      if (isKept || producers.has(group, client.channel)) producers.register(group, { ...client });
+    }
+    traffic.producerRegistrations.add(config.brokerClusterName, Math.trunc(clock.monotonic() - began));
+  }
+
   /** False if there is no such group and none may be made. */
   #registerConsumer(consumer: ConsumerData, client: ClientChannelInfo, keepSubscriptions: boolean): boolean {
-    const { topics, groups, consumers } = this.#context;
+    const { clock, config, topics, groups, consumers, traffic } = this.#context;
     const group = groups.findOrCreate(consumer.groupName);
     if (group === undefined) return false;
     const ordered = consumer.subscriptions.some((subscription) => topics.isOrderTopic(subscription.topic));
@@ -70,6 +102,7 @@ class ClientManageProcessor {
       ordered,
       consumer.unitMode ? buildTopicSysFlag(false, true) : 0,
     );
+    const began = clock.monotonic();
     consumers.register(
       consumer.groupName,
       client,
@@ -77,6 +110,7 @@ class ClientManageProcessor {
       keepSubscriptions ? undefined : consumer.subscriptions,
       group.notifyConsumerIdsChangedEnable,
     );
+    traffic.consumerRegistrations.add(config.brokerClusterName, Math.trunc(clock.monotonic() - began));
     return true;
   }
 
@@ -103,11 +137,13 @@ class ClientManageProcessor {
       request.respond(ResponseCode.SYSTEM_ERROR, `The broker does not support consumer to filter message by ${type}`);
       return;
     }
+    const expression = readText(subscription, 'subString') ?? '';
     try {
-      compileExpression(type!, readText(subscription, 'subString') ?? '');
+      compileExpression(type!, expression);
       request.respond(ResponseCode.SUCCESS);
     } catch (error) {
       request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, errorText(error));
     }
+    restAfter(request.channel, this.#context.clock, expression.length);
   }
 }

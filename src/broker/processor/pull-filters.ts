@@ -20,6 +20,8 @@ export class PullFilters {
   /** Characters of these texts. */
   #keptChars = 0;
   filter: TagFilter = MATCH_ALL;
+  /** Characters of an expression that the last `refusalOfSent` had to make ready. */
+  compiledChars = 0;
 
   constructor(context: BrokerContext) {
     this.#context = context;
@@ -31,6 +33,7 @@ export class PullFilters {
     expression: string | undefined,
     expressionType: string | undefined,
   ): PullRefusal | undefined {
+    this.compiledChars = 0;
     const isTag = isTagType(expressionType);
     const text = expression ?? (isTag ? '*' : '');
     if (isTag && (text === '*' || text === '')) return this.#take(topic, MATCH_ALL);
@@ -38,6 +41,7 @@ export class PullFilters {
     const key = isTag ? text : `${expressionType}\u0000${text}`;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return this.#take(topic, kept);
+    this.compiledChars = isTag ? 0 : text.length;
     let filter: TagFilter;
     try {
       filter = isTag

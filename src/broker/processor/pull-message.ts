@@ -18,8 +18,10 @@ import {
 import { GetMessageStatus, type GetRequest, GetResult, getStatusName, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import type { ColdPull } from '../colddata/cold-data-control.ts';
+import { restAfter } from '../filter/heavy-expressions.ts';
 import type { HeldPull, PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { InitialOffset } from '../offset/broadcast-offset-manager.ts';
+import type { GroupOffsets } from '../offset/consumer-offset-manager.ts';
 import { forwardPull } from '../statictopic/forwarded-pull.ts';
 import { MappedPull } from '../statictopic/mapped-pull.ts';
 import { logicQueueOf, staticTopicOf } from '../statictopic/mapping-context.ts';
@@ -141,6 +143,7 @@ export class PullMessageProcessor {
       (ofGroup
         ? this.#refusalOfGroup(group, topic, subVersion)
         : filters.refusalOfSent(topic, header.get('subscription'), header.get('expressionType')));
+    if (!ofGroup) restAfter(request.channel, this.#context.clock, filters.compiledChars);
     if (refusal !== undefined) {
       const { code, remark, forbiddenType } = refusal;
       request.respond(code, remark, { forbiddenType });
@@ -253,7 +256,7 @@ export class PullMessageProcessor {
   /** One step of a pull: answers it, holds it, or waits for bytes and comes again. */
   step(pull: Pull, mayHold: boolean): void {
     const { wants } = pull;
-    const { config, store, offsets, stats, traffic, coldData } = this.#context;
+    const { config, store, offsets, stats } = this.#context;
     const result = this.#result;
     const again = (error?: GantryError): void => {
       if (error === undefined) this.step(pull, mayHold);
@@ -279,17 +282,8 @@ export class PullMessageProcessor {
     if (wants.broadcaster !== undefined) this.#noteBroadcastOffset(wants, result);
     if (result.status === GetMessageStatus.FOUND) {
       const entry = offsets.commitPull(wants.group, wants.askedTopic, wants.queueId, result.nextBeginOffset);
-      // Now: the answer may need the result for another pull.
-      const messages = result.count + result.batched;
-      entry.got ??= traffic.gets.of(entry.key);
-      entry.got.messages += messages;
-      entry.got.bytes += result.totalBytes;
-      entry.got.requests++;
       if (config.disableConsumeIfConsumerReadSlowly) this.#noteBehind(wants, result);
-      this.#found(pull, result);
-      stats.getFound++;
-      stats.getMessages += messages;
-      if (result.coldBytes > 0) coldData.add(wants.group, result.coldBytes);
+      this.#found(pull, result, entry);
       return;
     }
     stats.getMissed++;
@@ -341,7 +335,7 @@ export class PullMessageProcessor {
   }
 
   /** Writes the records behind their header, copied once; what must come from disk first is waited for on the way. */
-  #found(pull: Pull, result: GetResult): void {
+  #found(pull: Pull, result: GetResult, entry: GroupOffsets): void {
     const writer = new FrameWriter(pull.channel.slabs);
     writer.ensure(HEADER_ROOM + result.totalBytes);
     this.#header(writer, ResponseCode.SUCCESS, pull, result);
@@ -362,9 +356,11 @@ export class PullMessageProcessor {
         this.#keepResult(result);
         if (result.count === 0) {
           // Damaged, all of them: the client goes on behind.
+          this.#context.stats.getMissed++;
           this.#answer(pull, pullCode(result.status, 0), result);
           return;
         }
+        this.#count(result, entry);
         writer.length = at + result.totalBytes;
         writer.endFrame();
         const { bytes, slab } = writer.take();
@@ -375,6 +371,19 @@ export class PullMessageProcessor {
       }
     };
     copy();
+  }
+
+  /** Counts what an answer hands out: a pull that is answered in part, or comes again, counts once. */
+  #count(result: GetResult, entry: GroupOffsets): void {
+    const { stats, traffic, coldData } = this.#context;
+    const messages = result.count + result.batched;
+    entry.got ??= traffic.gets.of(traffic.groupKey(entry.topic, entry.group));
+    entry.got.messages += messages;
+    entry.got.bytes += result.totalBytes;
+    entry.got.requests++;
+    stats.getFound++;
+    stats.getMessages += messages;
+    if (result.coldBytes > 0) coldData.add(entry.group, result.coldBytes);
   }
 
   #keepResult(result: GetResult): void {

@@ -3,11 +3,11 @@
 
 import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
 import { PeerVersion, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
-import { PutMessageStatus, putStatusName } from '../../store/index.ts';
+import { PutMessageStatus, type PutResult, putStatusName } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { applyDelayLevel, copyOf, type InternalMessage, putInternal } from '../internal-put.ts';
 import { buildTopicSysFlag, isWriteable, Perm } from '../topic/topic-config.ts';
-import { dlqTopic, retryTopic } from '../topic/topic-names.ts';
+import { dlqTopic, retryTopic, SCHEDULE_TOPIC } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
 /** Queues of a dead-letter topic. */
@@ -23,6 +23,9 @@ interface Wish {
   readonly offset: number;
   readonly delayLevel: number;
   readonly maxReconsumeTimes: number;
+  /** As the request has them, for the count of dead letters alone. */
+  readonly owner: string | null;
+  readonly originTopic: string | null;
 }
 
 function sendBack(context: BrokerContext, request: Request): void {
@@ -56,6 +59,8 @@ function sendBack(context: BrokerContext, request: Request): void {
     offset,
     delayLevel,
     maxReconsumeTimes: header.version >= PeerVersion.V3_4_9 && !Number.isNaN(ownMax) ? ownMax : group.retryMaxTimes,
+    owner: header.get('Owner') ?? null,
+    originTopic: header.get('originTopic') ?? null,
   };
   // RocketMQ: any of the group's number, also where the topic is older and has fewer, in which nobody reads them.
   const queueId = context.random.int(Math.max(1, Math.min(group.retryQueueNums, topic.readQueueNums)));
@@ -72,12 +77,31 @@ function sendBack(context: BrokerContext, request: Request): void {
         responder.respond(ResponseCode.SYSTEM_ERROR, putStatusName(status));
         return;
       }
-      context.stats.putMessages++;
-      context.stats.putBytes += result.wroteBytes;
-      context.traffic.sendBacks.of(`${message.topic}@${name}`).messages++;
+      count(context, wish, message, copy, result);
       responder.respond(ResponseCode.SUCCESS);
     });
   });
+}
+
+/** RocketMQ: counts a copy in its topic only while it is delayed. */
+function count(
+  { stats, traffic }: BrokerContext,
+  { group, owner, originTopic }: Wish,
+  message: StoredMessage,
+  copy: InternalMessage,
+  result: PutResult,
+): void {
+  if (copy.topic === SCHEDULE_TOPIC) {
+    stats.stored(traffic.puts.of(copy.topic), result);
+    traffic.delayed(copy.queueId, result.wroteBytes);
+  } else {
+    stats.putMessages++;
+    stats.putBytes += result.wroteBytes;
+    if (copy.topic === dlqTopic(group)) {
+      traffic.deadLetters.add(`${owner}@${originTopic}@${group}@SEND_BACK_TO_DLQ`);
+    }
+  }
+  traffic.sendBacks.add(traffic.groupKey(message.properties.get(PropertyName.RETRY_TOPIC) ?? message.topic, group));
 }
 
 /** The message at a physical offset; undefined if no record starts there. */

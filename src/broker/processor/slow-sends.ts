@@ -116,8 +116,10 @@ export class SlowSends {
     const responder = request.defer();
     const puts = traffic.puts.of(message.topic);
     const put = putInternal(store, message, storeHost, (status, result, reason) => {
-      if (isStored(status)) stats.stored(puts, result);
-      else stats.putFailed++;
+      if (isStored(status)) {
+        stats.stored(puts, result);
+        if (message.topic === names.SCHEDULE_TOPIC) traffic.delayed(message.queueId, result.wroteBytes);
+      } else stats.putFailed++;
       if (status === PutMessageStatus.PUT_OK) stored?.();
       answerPut(this.#context, responder, status, reason, () => ({
         msgId: createOffsetMessageId(storeHost, result.wroteOffset),

@@ -96,7 +96,7 @@ function getConsumeStats(context: BrokerContext, request: Request): void {
     const offsetTable = new Map<MessageQueue, OffsetWrapper>();
     let consumeTps = 0;
     for (const topic of topics) {
-      consumeTps += context.traffic.gets.tps(`${topic}@${group}`);
+      consumeTps += context.traffic.gets.tps(context.traffic.groupKey(topic, group));
       const queues = context.topics.select(topic)?.readQueueNums ?? 0;
       for (let queueId = 0; queueId < queues; queueId++) {
         const queue = messageQueue(topic, context.config.brokerName, queueId);
@@ -127,7 +127,8 @@ function getBrokerConsumeStats(context: BrokerContext, request: Request): void {
           totalDiff += stand.brokerOffset - stand.consumerOffset;
           totalInflightDiff += stand.pullOffset - stand.consumerOffset;
         }
-        ofGroup.push({ consumeTps: context.traffic.gets.tps(`${name}@${group}`), offsetTable });
+        const consumeTps = context.traffic.gets.tps(context.traffic.groupKey(name, group));
+        ofGroup.push({ consumeTps, offsetTable });
       }
       consumeStatsList.push({ [group]: ofGroup });
     }

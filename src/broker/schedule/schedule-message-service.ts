@@ -41,9 +41,11 @@ import {
   type RetentionFloor,
 } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
+import type { BrokerStats } from '../broker-stats.ts';
 import type { ConfigEnvironment } from '../config-manager.ts';
 import { copyOf, parseJavaInt, toPutRequest } from '../internal-put.ts';
 import { SCHEDULE_TOPIC, TRANS_HALF_TOPIC, topicNameFault } from '../topic/topic-names.ts';
+import type { TrafficStats } from '../traffic-stats.ts';
 import { DelayOffsets } from './delay-offsets.ts';
 
 /** Ms until something that failed is tried again. */
@@ -70,6 +72,8 @@ export interface ScheduleParts {
   readonly store: MessageStore;
   /** Host field of this broker. */
   readonly storeHost: Uint8Array;
+  readonly stats: BrokerStats;
+  readonly traffic: TrafficStats;
 }
 
 /** Deliveries of one run that wait for the disk. */
@@ -525,6 +529,7 @@ export class ScheduleMessageService implements RetentionFloor {
     this.#parts.store.put(request, result);
     switch (result.status) {
       case PutMessageStatus.PUT_OK:
+        if (this.#parts.config.enableScheduleMessageStats) this.#count(level, topic, result);
         return result.wroteOffset + result.wroteBytes;
       case PutMessageStatus.MESSAGE_ILLEGAL:
       case PutMessageStatus.PROPERTIES_SIZE_EXCEEDED:
@@ -535,5 +540,13 @@ export class ScheduleMessageService implements RetentionFloor {
         this.#seldom.warn(`level ${level.level}`, `${name} waits: ${putStatusName(result.status)} ${result.reason}`);
         return -1;
     }
+  }
+
+  /** RocketMQ: PutResultProcess#onSuccess. */
+  #count(level: Level, topic: string, result: PutResult): void {
+    const { stats, traffic } = this.#parts;
+    traffic.delivered(topic, level.level - 1, result.wroteBytes);
+    stats.putMessages++;
+    stats.putBytes += result.wroteBytes;
   }
 }

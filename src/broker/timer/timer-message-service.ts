@@ -11,9 +11,9 @@
 // RocketMQ: TimerMessageStore. Its six threads poll; it gives a message up after three failed puts, which here waits until the store
 // takes it, and a damaged timer message stops everything behind it, which here is set aside, named and counted.
 
-import { errorText, type Timer } from '../../common/index.ts';
+import { errorText, GantryError, SeldomWarning, type Timer } from '../../common/index.ts';
 import { decodeMessages } from '../../message/index.ts';
-import { type Removal, type RetentionFloor, recoverTimer } from '../../store/index.ts';
+import { type Removal, type RetentionFloor, readIdleTimer, recoverTimer } from '../../store/index.ts';
 import type { ConfigEnvironment } from '../config-manager.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { MetricsRevision } from './metrics-revision.ts';
@@ -37,7 +37,6 @@ const HORIZON_TICKS = 4096;
 interface Work extends SlotParts {
   readonly slotDelivery: SlotDelivery;
   readonly saving: TimerSaving;
-  readonly retention: TimerRetention;
   readonly revision: MetricsRevision;
 }
 
@@ -60,6 +59,7 @@ export class TimerMessageService implements RetentionFloor {
   readonly #environment: ConfigEnvironment;
   readonly #parts: TimerParts;
   #work: Work | undefined;
+  #retention: TimerRetention | undefined;
   #slotDone: Promise<void> = Promise.resolve();
   /** The slot before which the queue is read to `#drainTo`. */
   #drainFor = -1;
@@ -67,6 +67,8 @@ export class TimerMessageService implements RetentionFloor {
   #wakeTimer: Timer | undefined;
   #wakeMs = Number.POSITIVE_INFINITY;
   #beatTimer: Timer | undefined;
+  /** Time of the last line about the progress. */
+  #toldMs = 0;
 
   constructor(environment: ConfigEnvironment, parts: TimerParts) {
     this.#environment = environment;
@@ -117,13 +119,16 @@ export class TimerMessageService implements RetentionFloor {
   }
 
   /**
-   * Opens and mends the timer's files; nothing happens with `timerWheelEnable` off.
+   * Opens and mends the timer's files; with `timerWheelEnable` off they are only looked at, for what must stay.
    * @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED, IO, DISK_FULL.
    */
   async load(): Promise<void> {
     const { config, store } = this.#parts;
-    if (!config.timerWheelEnable) return;
     const { clock, fs, logger } = this.#environment;
+    if (!config.timerWheelEnable) {
+      this.#retention = this.#retentionOfIdle();
+      return;
+    }
     try {
       this.metrics.load();
     } catch (error) {
@@ -153,9 +158,28 @@ export class TimerMessageService implements RetentionFloor {
       this.figures.sample(clock.now());
       revision.reviseIfDue();
     });
-    const retention = new TimerRetention(state, saving);
-    this.#work = { ...parts, slotDelivery: new SlotDelivery(parts), saving, retention, revision };
+    this.#retention = new TimerRetention(saving, clock, state.seldom);
+    this.#work = { ...parts, slotDelivery: new SlotDelivery(parts), saving, revision };
     this.figures.sample(clock.now());
+  }
+
+  /** For a timer that is switched off. Files that cannot be read name nothing; what they named lies in the queue, too. */
+  #retentionOfIdle(): TimerRetention | undefined {
+    const { clock, fs, logger } = this.#environment;
+    const { config, store } = this.#parts;
+    try {
+      const { log, queueOffset, readMs } = readIdleTimer(
+        fs,
+        store.config.storePathRootDir,
+        config.mappedFileSizeTimerLog,
+      );
+      const progress = { log, queueOffset, doneMs: readMs };
+      return new TimerRetention(progress, clock, new SeldomWarning(clock, logger));
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      logger.warn(`what waits in the timer's files is not known, and is not kept from removal: ${error.message}`);
+      return undefined;
+    }
   }
 
   async #ordinalOf(offset: number, size: number): Promise<number | undefined> {
@@ -217,7 +241,7 @@ export class TimerMessageService implements RetentionFloor {
 
   /** Messages of a removal that wait in the wheel, or are not taken from the queue yet. */
   needed(removal: Removal): number {
-    return this.#work?.retention.needed(removal) ?? 0;
+    return this.#retention?.needed(removal) ?? 0;
   }
 
   /** Counts what waits for each topic anew. */
@@ -296,5 +320,17 @@ export class TimerMessageService implements RetentionFloor {
     // A clock that was set ahead: the timer does not know.
     if (state.slotMs < 0 && (this.#wakeTimer === undefined || state.clock.now() >= this.#wakeMs)) this.#wake();
     saving.begin();
+    this.#tellProgress(state);
+  }
+
+  /** RocketMQ: "Timer progress-check", at level info. */
+  #tellProgress(state: TimerState): void {
+    const now = state.clock.now();
+    if (now - this.#toldMs < state.config.timerProgressLogIntervalMs) return;
+    this.#toldMs = now;
+    const behind = state.store.maxOffsetInQueue(TIMER_TOPIC, 0) - state.queueOffset;
+    state.logger.debug(
+      `the timer has come to ${new Date(state.readMs).toISOString()} and to message ${state.queueOffset} of its queue, ${behind} before its end`,
+    );
   }
 }

@@ -1,8 +1,9 @@
 // Saves how far the timer is: log, wheel, checkpoint, each durable before the next one speaks of it, and never ahead of the CommitLog.
 
 import { errorText } from '../../common/index.ts';
-import { type RecoveredTimer, TimerUnit } from '../../store/index.ts';
+import { type RecoveredTimer, type TimerLog, TimerUnit } from '../../store/index.ts';
 import type { TimerQueue } from './timer-queue.ts';
+import type { TimerProgress } from './timer-retention.ts';
 import type { TimerState } from './timer-state.ts';
 
 /** Positions that describe the same moment; safe when the CommitLog is flushed to `end`. */
@@ -14,12 +15,19 @@ interface Mark {
   readonly logEnd: number;
 }
 
-export class TimerSaving {
+export class TimerSaving implements TimerProgress {
   readonly #state: TimerState;
   readonly #queue: TimerQueue;
   readonly #saved: () => void;
   readonly #unit = new TimerUnit();
   #flushing: Promise<void> | undefined;
+  /** Time of the last snapshot of the wheel, and the end of the timer log then. */
+  #snapshotMs: number;
+  #snapshotEnd: number;
+  /** The start could not write the checkpoint. */
+  #checkpointWaits: boolean;
+  /** Nothing was written in place yet. */
+  #isFirst = true;
   #safe: Mark;
   #pending: Mark | undefined;
 
@@ -28,19 +36,30 @@ export class TimerSaving {
     this.#state = state;
     this.#queue = queue;
     this.#saved = saved;
+    this.#snapshotMs = state.clock.now();
+    this.#checkpointWaits = recovered.checkpointWaits;
     const { readMs, queueOffset, knownOffset, log } = recovered;
+    this.#snapshotEnd = log.end;
     this.#safe = { readMs, queueOffset: Math.max(queueOffset, knownOffset), end: 0, logEnd: log.end };
   }
 
   /** Slots before this one are done, and that is safe. */
-  get safeReadMs(): number {
-    return this.#safe.readMs;
+  get doneMs(): number {
+    return Math.min(this.#safe.readMs, this.#state.readMs);
+  }
+
+  get log(): TimerLog {
+    return this.#state.log;
+  }
+
+  get queueOffset(): number {
+    return this.#state.queueOffset;
   }
 
   /** Saves what changed, unless a save is under way. */
   begin(): void {
     const state = this.#state;
-    if (!state.changed || this.#flushing !== undefined) return;
+    if (this.#flushing !== undefined || !(state.changed || this.#isSnapshotDue)) return;
     this.#flushing = this.#save()
       .catch((error: unknown) =>
         state.seldom.warn('save', `the timer cannot be saved (${errorText(error)}); it is tried again`),
@@ -64,7 +83,7 @@ export class TimerSaving {
       this.#safe = this.#mark(0);
     }
     try {
-      await this.#write();
+      await this.#write(true);
     } catch (error) {
       state.logger.error(`the timer is not saved (${errorText(error)}); the next start looks further back`);
     }
@@ -99,15 +118,15 @@ export class TimerSaving {
     return { readMs: slotMs >= 0 ? slotMs : readMs, queueOffset, end, logEnd: log.end };
   }
 
-  async #write(): Promise<void> {
-    const { wheel, log, checkpoint, clock } = this.#state;
+  async #write(isLast = false): Promise<void> {
+    const { checkpoint, clock, config } = this.#state;
     const safe = this.#safe;
-    const pages = wheel.takeDirty();
     try {
-      await log.flush();
-      await wheel.flush(pages);
+      if (this.#checkpointWaits) await checkpoint.flush();
+      this.#checkpointWaits = false;
+      if (config.timerWheelSnapshotFlush) await this.#writeSnapshot(isLast);
+      else await this.#writeInPlace();
     } catch (error) {
-      wheel.giveBack(pages);
       this.#state.changed = true;
       throw error;
     }
@@ -124,5 +143,39 @@ export class TimerSaving {
     checkpoint.lastTimerQueueOffset = safe.queueOffset;
     checkpoint.masterTimerQueueOffset = safe.queueOffset;
     await checkpoint.flush();
+  }
+
+  async #writeInPlace(): Promise<void> {
+    const { wheel, log } = this.#state;
+    const pages = wheel.takeDirty();
+    try {
+      await log.flush();
+      await wheel.flush(pages);
+    } catch (error) {
+      wheel.giveBack(pages);
+      throw error;
+    }
+    if (this.#isFirst) wheel.removeSnapshots();
+    this.#isFirst = false;
+  }
+
+  /** RocketMQ: TimerFlushService#flush. At the end the wheel itself is written, too, for a start without the setting. */
+  async #writeSnapshot(isLast: boolean): Promise<void> {
+    const { wheel, log, clock } = this.#state;
+    if (isLast) await this.#writeInPlace();
+    const position = log.end;
+    const pages = isLast || this.#isSnapshotDue ? wheel.takeAll() : undefined;
+    await log.flush();
+    if (pages === undefined) return;
+    await wheel.snapshot(pages, position);
+    this.#snapshotMs = clock.now();
+    this.#snapshotEnd = position;
+  }
+
+  /** Whether there is something new to take a snapshot of, and the last one is old. A clock that was set back keeps none waiting. */
+  get #isSnapshotDue(): boolean {
+    const { log, clock, config } = this.#state;
+    if (!config.timerWheelSnapshotFlush || log.end === this.#snapshotEnd) return false;
+    return Math.abs(clock.now() - this.#snapshotMs) >= config.timerWheelSnapshotIntervalMs;
   }
 }

@@ -26,10 +26,16 @@ export const SENDS_AND_PULLS: readonly Setting[] = [
   moot('waitTimeMillsInPullQueue', 'long', 5000, 'ms', 'Java: how long a pull may wait; none waits so long here.'),
   moot('waitTimeMillsInLitePullQueue', 'long', 5000, 'ms', 'Java: the same for lite pulls.'),
   moot('waitTimeMillsInHeartbeatQueue', 'long', 31_000, 'ms', 'Java: the same for heartbeats.'),
-  later('waitTimeMillsInTransactionQueue', 'long', 3000, 'ms', 'How long the end of a transaction may wait.'),
-  later('waitTimeMillsInAckQueue', 'long', 3000, 'ms', 'How long an acknowledgement may wait.'),
+  moot('waitTimeMillsInTransactionQueue', 'long', 3000, 'ms', 'Java: the same for ends of transactions.'),
+  moot('waitTimeMillsInAckQueue', 'long', 3000, 'ms', 'Java: the same for acknowledgements.'),
   moot('waitTimeMillsInAdminBrokerQueue', 'long', 5000, 'ms', 'Java: the same for operators.'),
-  later('enableNetWorkFlowControl', 'bool', false, '', 'Whether busy connections are throttled.'),
+  moot(
+    'enableNetWorkFlowControl',
+    'bool',
+    false,
+    '',
+    'Java: drop the answer to a pull that its client does not take. Here nothing more is read from such a client until it does.',
+  ),
   honoured('storeReplyMessageEnable', 'bool', true, '', 'Store replies to requests, beside handing them over.', {
     live: true,
   }),
@@ -44,7 +50,14 @@ export const SENDS_AND_PULLS: readonly Setting[] = [
   honoured('allowRecallWhenBrokerNotWriteable', 'bool', true, '', 'Whether that works while sends are refused.', {
     live: true,
   }),
-  later('enableRegisterProducer', 'bool', true, '', 'Whether producers are kept in a table.'),
+  honoured(
+    'enableRegisterProducer',
+    'bool',
+    true,
+    '',
+    'Keep producers in a table although rejectTransactionMessage is set, so that nobody will be asked about a transaction.',
+    { live: true },
+  ),
 
   // Pulls.
   honoured('longPollingEnable', 'bool', true, '', 'Keep a pull that finds nothing until a message comes.', {
@@ -140,10 +153,24 @@ export const SENDS_AND_PULLS: readonly Setting[] = [
   honoured('channelExpiredTimeout', 'long', 120_000, 'ms', 'A client without a heartbeat for so long is dropped.', {
     min: 1,
   }),
-  later('subscriptionExpiredTimeout', 'long', 600_000, 'ms', 'How long a subscription is kept without a client.'),
-  later('enableFastChannelEventProcess', 'bool', false, '', 'Whether closed connections are found faster.'),
-  later('printChannelGroups', 'bool', false, '', 'Whether connections with many groups are logged.'),
-  later('printChannelGroupsMinNum', 'int', 5, 'groups', 'As many.'),
+  moot(
+    'subscriptionExpiredTimeout',
+    'long',
+    600_000,
+    'ms',
+    'Java: how long a subscription is kept that came with a pull alone; none is kept here.',
+  ),
+  moot(
+    'enableFastChannelEventProcess',
+    'bool',
+    false,
+    '',
+    'Java: find the groups of a closed connection by a table. Here always.',
+  ),
+  honoured('printChannelGroups', 'bool', false, '', 'Log connections that belonged to many groups when they close.', {
+    live: true,
+  }),
+  honoured('printChannelGroupsMinNum', 'int', 5, 'groups', 'As many; below 5 that counts.', { live: true }),
   honoured(
     'gantryRebalanceLockMaxLiveTime',
     'long',
@@ -152,7 +179,13 @@ export const SENDS_AND_PULLS: readonly Setting[] = [
     'How long a queue stays locked for a consumer in order that does not renew; the system property rocketmq.broker.rebalance.lockMaxLiveTime of RocketMQ.',
     { min: 1, live: true },
   ),
-  later('lockInStrictMode', 'bool', false, '', 'Whether an ordered queue must be locked on most replicas.'),
+  moot(
+    'lockInStrictMode',
+    'bool',
+    false,
+    '',
+    'Java: lock an ordered queue for a client only if most replicas agree. A broker without replicas, as here, is most of them.',
+  ),
 
   // Consumer offsets.
   honoured('flushConsumerOffsetInterval', 'int', 5000, 'ms', 'Time between two saves of the consumer offsets.', {

@@ -263,22 +263,27 @@ export const BROKER_SETTINGS: SettingTable = {
     later('liteLagLatencyMetricsEnable', 'bool', false, '', 'Whether it is published.'),
     later('liteLagCountMetricsEnable', 'bool', false, '', 'Whether their lag in messages is published.'),
     honoured('liteLagLatencyTopK', 'int', 50, 'topics', 'Topics with the most lag that are named.'),
-    later('enableLmqStats', 'bool', false, '', 'Whether light queues are counted.'),
+    honoured('enableLmqStats', 'bool', false, '', 'Keep figures for each light queue; false: for all of them as one.', {
+      live: true,
+    }),
 
     // Figures.
-    later('enableDetailStat', 'bool', true, '', 'Whether figures are kept for each queue.'),
-    later('autoDeleteUnusedStats', 'bool', true, '', 'Whether figures go with their topic or group.'),
-    later(
+    honoured('enableDetailStat', 'bool', true, '', 'Keep figures for the queue of each delay level.', { live: true }),
+    honoured('autoDeleteUnusedStats', 'bool', true, '', 'Whether figures go with their topic or group.', {
+      live: true,
+    }),
+    honoured(
       'maxStatsIdleTimeInMinutes',
       'int',
       -1,
       'min',
-      'How long a figure that stands still is kept; -1 means for ever.',
+      'How long a figure that stands still is kept, half an hour at least; -1 means for ever.',
+      { live: true },
     ),
-    later('accountStatsEnable', 'bool', true, '', 'Whether figures for accounts are kept.'),
-    later('accountStatsPrintZeroValues', 'bool', true, '', 'Whether those that are 0 are logged.'),
-    later('commercialBaseCount', 'int', 1, '', 'How messages are counted for accounts.'),
-    later('commercialSizePerMsg', 'int', 4096, 'bytes', 'How large a message counts as one.'),
+    moot('accountStatsEnable', 'bool', true, '', 'Java: log figures for accounts, which only plug-ins add to.'),
+    moot('accountStatsPrintZeroValues', 'bool', true, '', 'Java: log those that are 0, too.'),
+    moot('commercialBaseCount', 'int', 1, '', 'Java: how plug-ins count messages.'),
+    moot('commercialSizePerMsg', 'int', 4096, 'bytes', 'Java: how large a message counts as one.'),
     later('estimateAccumulation', 'bool', true, '', 'Whether a backlog behind a filter is estimated.'),
     later('metricsExporterType', ['DISABLE', 'OTLP_GRPC', 'PROM', 'LOG'], 'DISABLE', '', `${NO_METRICS}where they go.`),
     later('metricsOtelCardinalityLimit', 'int', 50_000, '', `${NO_METRICS}most combinations of labels.`),

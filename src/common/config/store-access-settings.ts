@@ -1,6 +1,6 @@
 // RocketMQ: MessageStoreConfig, what may be put, and how it is read again, by offset and by key.
 
-import { honoured, later, type Setting } from './setting.ts';
+import { honoured, moot, type Setting } from './setting.ts';
 
 export const STORE_PUTS_AND_READS: readonly Setting[] = [
   // What a put may carry, and when it is refused.
@@ -31,9 +31,9 @@ export const STORE_PUTS_AND_READS: readonly Setting[] = [
     '',
     'The delay levels, from level 1 on: numbers with s, m, h or d.',
   ),
-  later('maxTopicLength', 'int', 127, 'bytes', 'Deprecated in RocketMQ, and not read there.'),
-  later('putMsgIndexHightWater', 'int', 600_000, '', 'RocketMQ declares it and never reads it.'),
-  later('maxAsyncPutMessageRequests', 'int', 5000, '', 'RocketMQ declares it and never reads it.'),
+  moot('maxTopicLength', 'int', 127, 'bytes', 'Deprecated in RocketMQ, and not read there.'),
+  moot('putMsgIndexHightWater', 'int', 600_000, '', 'RocketMQ declares it and never reads it.'),
+  moot('maxAsyncPutMessageRequests', 'int', 5000, '', 'RocketMQ declares it and never reads it.'),
   honoured(
     'gantryDiskFullRatio',
     'double',
@@ -149,7 +149,12 @@ export const STORE_PUTS_AND_READS: readonly Setting[] = [
   honoured('defaultQueryMaxNum', 'int', 32, 'messages', 'As many are answered when the request names no number.', {
     min: 1,
   }),
-  later('messageIndexSafe', 'bool', false, '', 'Whether the newest index file is checked against the checkpoint.', {
-    important: true,
-  }),
+  moot(
+    'messageIndexSafe',
+    'bool',
+    false,
+    '',
+    'Java: begin the scan after a kill where the index was last flushed. Here it always begins where something is missing.',
+    { important: true },
+  ),
 ];

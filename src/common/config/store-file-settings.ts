@@ -1,6 +1,6 @@
 // RocketMQ: MessageStoreConfig, where data lies, what is durable, and how bytes get into the files.
 
-import { honoured, later, mustBeEmpty, type Setting } from './setting.ts';
+import { honoured, later, moot, mustBeEmpty, type Setting } from './setting.ts';
 
 /** Why what asks for RocksDB refuses the start. */
 export const NO_ROCKSDB = 'data in RocksDB cannot be read or written';
@@ -109,23 +109,33 @@ export const STORE_FILES: readonly Setting[] = [
     "How long a send waits for the disk before it is answered FLUSH_DISK_TIMEOUT. Shorter than RocketMQ's 5000, so that a client sees this answer and not its own time-out of 3 s.",
     { rocketmq: 5000, min: 1 },
   ),
-  later('flushCommitLogTimed', 'bool', true, '', 'Whether flushes run at fixed times rather than when woken.', {
-    important: true,
-  }),
-  later('wakeFlushWhenPutMessage', 'bool', false, '', 'Whether a put wakes the asynchronous flush.', {
-    important: true,
-  }),
-  later(
+  honoured(
+    'flushCommitLogTimed',
+    'bool',
+    true,
+    '',
+    'Flush at the times of flushIntervalCommitLog only; false lets wakeFlushWhenPutMessage count.',
+    { important: true },
+  ),
+  honoured(
+    'wakeFlushWhenPutMessage',
+    'bool',
+    false,
+    '',
+    'Where flushCommitLogTimed is false: a put starts an asynchronous flush, rather than the interval alone.',
+    { important: true },
+  ),
+  moot(
     'enableRunningFlagsInFlush',
     'bool',
     false,
     '',
-    'Whether a failed flush makes the store read-only; here always.',
+    'Java: make the store read-only after a failed flush. Here always.',
     {
       important: true,
     },
   ),
-  later('putMessageTimeout', 'int', 8000, 'ms', 'RocketMQ declares it and never reads it.'),
+  moot('putMessageTimeout', 'int', 8000, 'ms', 'RocketMQ declares it and never reads it.'),
 
   // How bytes get into the files.
   honoured(

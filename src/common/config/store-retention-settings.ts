@@ -1,16 +1,16 @@
 // RocketMQ: MessageStoreConfig, what a start looks at, and when files go.
 
-import { honoured, later, moot, type Setting } from './setting.ts';
+import { honoured, moot, type Setting } from './setting.ts';
 
 export const RECOVERY_AND_RETENTION: readonly Setting[] = [
   // Recovery.
   honoured('checkCRCOnRecover', 'bool', true, '', 'Check the body of every record that a start looks at.'),
-  later(
+  moot(
     'checkCommitLogOffsetOnRecover',
     'bool',
     false,
     '',
-    'Whether recovery compares the offset in a record with its place.',
+    'Java: compare the offset in a record with its place at a start. Here always.',
   ),
   moot(
     'commitLogRecoverMaxNum',
@@ -34,9 +34,15 @@ export const RECOVERY_AND_RETENTION: readonly Setting[] = [
     'With more queues than this, a start takes queues that are known to be durable as they were saved, without reading their files.',
     { min: 0 },
   ),
-  later('recheckReputOffsetFromCq', 'bool', false, '', 'Whether dispatch starts from what the queues say.'),
-  later('enableLogConsumeQueueRepeatedlyBuildWhenRecover', 'bool', false, '', 'Log units that recovery finds twice.'),
-  later('maxRecoveryCommitlogFiles', 'int', 30, 'files', 'RocketMQ declares it and never reads it.'),
+  moot('recheckReputOffsetFromCq', 'bool', false, '', 'Java: begin to dispatch where the queues end. Here always.'),
+  moot(
+    'enableLogConsumeQueueRepeatedlyBuildWhenRecover',
+    'bool',
+    false,
+    '',
+    'Java: log each unit that a start would write twice. Here the report of the start counts what was dispatched again.',
+  ),
+  moot('maxRecoveryCommitlogFiles', 'int', 30, 'files', 'RocketMQ declares it and never reads it.'),
 
   // Retention.
   honoured(
@@ -126,18 +132,32 @@ export const RECOVERY_AND_RETENTION: readonly Setting[] = [
       live: true,
     },
   ),
-  later('logicalDiskSpaceCleanForciblyThreshold', 'double', 0.8, 'fraction', 'Disk use per broker of a container.'),
-  later('replicasPerDiskPartition', 'int', 1, 'brokers', 'How many brokers share the disk.'),
-  later('correctLogicMinOffsetSleepInterval', 'int', 1, 'ms', 'Pause between two corrections of a minimum offset.'),
-  later(
-    'correctLogicMinOffsetForceInterval',
+  honoured(
+    'replicasPerDiskPartition',
     'int',
-    300_000,
-    'ms',
-    'Time after which minimum offsets are corrected anyway.',
+    1,
+    'brokers',
+    'How many brokers share the partition. With more than one, diskMaxUsedSpaceRatio is of an equal share of it, and of what this store has written.',
+    { min: 1 },
   ),
-  later('maxBatchDeleteFilesNum', 'int', 50, 'files', 'RocketMQ declares it and never reads it.'),
-  later('enableCleanExpiredOffset', 'bool', false, '', 'RocketMQ declares it and never reads it.', {
+  honoured(
+    'logicalDiskSpaceCleanForciblyThreshold',
+    'double',
+    0.8,
+    'fraction',
+    'Used part of that share from which the oldest files go before their time.',
+    { min: 0, live: true },
+  ),
+  moot(
+    'correctLogicMinOffsetSleepInterval',
+    'int',
+    1,
+    'ms',
+    'Java: pause between two corrections of a minimum offset; here all are corrected with each removal.',
+  ),
+  moot('correctLogicMinOffsetForceInterval', 'int', 300_000, 'ms', 'Java: time after which they are corrected anyway.'),
+  moot('maxBatchDeleteFilesNum', 'int', 50, 'files', 'RocketMQ declares it and never reads it.'),
+  moot('enableCleanExpiredOffset', 'bool', false, '', 'RocketMQ declares it and never reads it.', {
     important: true,
   }),
 ];

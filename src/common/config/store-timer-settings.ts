@@ -7,7 +7,7 @@ export const DELAY_AND_TIMER: readonly Setting[] = [
   honoured('flushDelayOffsetInterval', 'long', 10_000, 'ms', 'Time between two saves of the delay offsets.', {
     min: 1,
   }),
-  later('enableScheduleMessageStats', 'bool', true, '', 'Whether delayed messages are counted.'),
+  honoured('enableScheduleMessageStats', 'bool', true, '', 'Count what the delay levels deliver.'),
   honoured(
     'enableScheduleAsyncDeliver',
     'bool',
@@ -50,8 +50,14 @@ export const DELAY_AND_TIMER: readonly Setting[] = [
   ),
   honoured('mappedFileSizeTimerLog', 'int', 104_857_600, 'bytes', 'Length of one timer log file.', { min: 68 }),
   honoured('timerFlushIntervalMs', 'int', 1000, 'ms', 'Time between two flushes of the timer.', { min: 1 }),
-  later('timerWheelSnapshotFlush', 'bool', false, '', 'Whether the wheel is saved as snapshots.'),
-  later('timerWheelSnapshotIntervalMs', 'int', 10_000, 'ms', 'Time between two snapshots.'),
+  honoured(
+    'timerWheelSnapshotFlush',
+    'bool',
+    false,
+    '',
+    'Save the timer wheel as snapshots beside it (timerwheel.POSITION), whole and by a new name each, rather than in place.',
+  ),
+  honoured('timerWheelSnapshotIntervalMs', 'int', 10_000, 'ms', 'Time between two snapshots.', { min: 1 }),
   honoured(
     'timerCongestNumEachSlot',
     'int',
@@ -75,8 +81,10 @@ export const DELAY_AND_TIMER: readonly Setting[] = [
   honoured('timerEnableCheckMetrics', 'bool', true, '', "Whether the timer's figures are checked daily."),
   honoured('timerCheckMetricsWhen', 'text', '05', 'hour of day', 'When; RocketMQ cannot set it either.'),
   honoured('timerMetricSmallThreshold', 'int', 1_000_000, 'messages', 'Backlog up to which that check counts exactly.'),
-  later('timerProgressLogIntervalMs', 'int', 10_000, 'ms', 'Time between two progress lines of the timer.'),
-  later('timerInterceptDelayLevel', 'bool', false, '', 'RocketMQ declares it and never reads it.'),
+  honoured('timerProgressLogIntervalMs', 'int', 10_000, 'ms', 'Time between two progress lines, at level debug.', {
+    min: 1,
+  }),
+  moot('timerInterceptDelayLevel', 'bool', false, '', 'RocketMQ declares it and never reads it.'),
   moot('timerColdDataCheckIntervalMs', 'int', 60_000, 'ms', 'Java: time between two looks which pages are in memory.'),
   honoured('appendTopicForTimerDeleteKey', 'bool', false, '', 'Whether a cancelling key begins with the topic.'),
   moot('timerGetMessageThreadNum', 'int', 3, 'threads', 'Threads that read due messages.'),

@@ -6,6 +6,9 @@
 //   0 % ----------- 75 % --------------------- 85 % ----------------------- 90 % ---------- 100 %
 //     ROOM          EXPIRED: expired files go  FORCED: the oldest go        FULL: and sends are refused
 //                   at any hour
+//
+// With replicasPerDiskPartition above 1 the first two limits are of an equal share of the partition and of what this store has on it:
+// the neighbours' files must not make it remove its own.
 
 import { type Clock, type Logger, SeldomWarning } from '../../common/index.ts';
 import { type FileSystem, writeWhole } from '../../io/index.ts';
@@ -39,8 +42,15 @@ export interface DiskGuardOptions {
   /** Read at each probe: the limits may change while the store runs. */
   config: Pick<
     MessageStoreConfig,
-    'gantryDiskFullRatio' | 'diskMaxUsedSpaceRatio' | 'diskSpaceCleanForciblyRatio' | 'diskSpaceWarningLevelRatio'
+    | 'gantryDiskFullRatio'
+    | 'diskMaxUsedSpaceRatio'
+    | 'diskSpaceCleanForciblyRatio'
+    | 'diskSpaceWarningLevelRatio'
+    | 'replicasPerDiskPartition'
+    | 'logicalDiskSpaceCleanForciblyThreshold'
   >;
+  /** Bytes of this store's files. */
+  storedBytes: () => number;
 }
 
 export class DiskGuard {
@@ -114,7 +124,17 @@ export class DiskGuard {
       logger.info(`the disk has space again (${percent(this.used)} used); sends are accepted`);
     }
     if (this.used > forced) return DiskLevel.FORCED;
+    if (this.#options.config.replicasPerDiskPartition > 1) return this.#levelOfShare(expired);
     return this.used < 0 || this.used > expired || this.#writeFault !== undefined ? DiskLevel.EXPIRED : DiskLevel.ROOM;
+  }
+
+  /** RocketMQ: isSpaceToDelete, for several brokers of one partition. A partition that does not tell its length has room. */
+  #levelOfShare(expired: number): DiskLevel {
+    const { config, folders, fs, storedBytes } = this.#options;
+    const share = fs.partitionBytes(folders[0]!) / config.replicasPerDiskPartition;
+    const part = share > 0 ? storedBytes() / share : 0;
+    if (part > config.logicalDiskSpaceCleanForciblyThreshold) return DiskLevel.FORCED;
+    return part > expired || this.#writeFault !== undefined ? DiskLevel.EXPIRED : DiskLevel.ROOM;
   }
 
   /** RocketMQ: the bounds beyond which the settings count no more. */

@@ -219,6 +219,11 @@ export class IndexService implements DerivedStore {
    * @throws GantryError IO, DISK_FULL.
    */
   async truncateTo(physicalOffset: number): Promise<void> {
+    // Nothing is beyond it: what waits for a disk that is full keeps nobody from starting.
+    if (this.#lastMessage < physicalOffset && this.#durableOffset <= physicalOffset) {
+      const last = this.#files.at(-1)?.header.endPhyOffset ?? -1;
+      if (last < physicalOffset) return;
+    }
     await this.#quiet();
     await this.#unseal(physicalOffset);
     for (let file = this.#files.at(-1); file !== undefined; file = this.#files.at(-1)) {
@@ -236,6 +241,11 @@ export class IndexService implements DerivedStore {
     if (physicalOffset < this.#durableOffset) this.#durable = undefined;
     this.#durableOffset = Math.min(this.#durableOffset, physicalOffset);
     this.#lastMessage = Math.min(this.#lastMessage, physicalOffset - 1);
+  }
+
+  /** Lengths of all files. */
+  get storedBytes(): number {
+    return this.#files.length * this.#layout.fileBytes;
   }
 
   /**

@@ -120,14 +120,15 @@ export class MessageReader {
     return isPlain ? this.#scan(queue, request, result, ready) : this.#batch.scan(queue, request, result, ready);
   }
 
-  /** RocketMQ reads within one ConsumeQueue file a pull, and looks at so many units at most that match nothing. */
+  /** As RocketMQ, reads within one ConsumeQueue file a pull, or in a few until something matches, and looks at so many units at most. */
   #scan(queue: ConsumeQueue, request: GetRequest, result: GetResult, ready: Ready): boolean {
     const { offset, maxMessages, maxBytes, filter } = request;
     const config = this.#config;
     const perFile = queue.unitsPerFile;
-    const fileEnd = (Math.floor(offset / perFile) + 1) * perFile;
+    let fileEnd = (Math.floor(offset / perFile) + 1) * perFile;
+    let files = 1;
     const maxScanned = Math.ceil(Math.max(config.maxFilterMessageSize, maxMessages * CQ_UNIT_BYTES) / CQ_UNIT_BYTES);
-    const end = Math.min(queue.maxOffset, fileEnd, offset + maxScanned);
+    let end = Math.min(queue.maxOffset, fileEnd, offset + maxScanned);
     const most = Math.min(maxMessages, result.positions.length);
     const view = this.#unitView;
     const logEnd = this.#log.committed;
@@ -137,7 +138,15 @@ export class MessageReader {
     let skipBelow = 0;
     let newest = 0;
     const coldBelow = config.coldDataFlowControlEnable ? this.#coldBelow : -1;
-    scan: while (next < end) {
+    scan: for (;;) {
+      if (next >= end) {
+        const isAtFileEnd = next === fileEnd && next < queue.maxOffset;
+        if (result.count > 0 || !isAtFileEnd || files >= config.travelCqFileNumWhenGetMessage) break;
+        files++;
+        fileEnd += perFile;
+        end = Math.min(queue.maxOffset, fileEnd, offset + maxScanned);
+        if (next >= end) break;
+      }
       // What was found so far is an answer; only a scan that has not begun must wait.
       const begun = next > offset;
       const wanted = Math.min(STEP_UNITS, end - next);

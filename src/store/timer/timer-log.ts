@@ -18,8 +18,8 @@ import {
 import { syncFile, writeAt } from './timer-io.ts';
 
 const NAME_DIGITS = 20;
-/** Bytes of the file that one read of a unit fetches: those before it too, since chains run backwards. */
 const ZERO_CHUNK = 64 * 1024;
+/** Bytes of the file that one read of a unit fetches: those before it too, since chains run backwards. */
 const BLOCK_BYTES = 4096;
 const FIRST_TAIL_BYTES = 64 * 1024;
 

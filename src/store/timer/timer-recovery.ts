@@ -2,12 +2,13 @@
 // checkpoint before anything is built on them. What is missing is taken from the queue again.
 //
 //   log      ends at what the checkpoint relies on; earlier where a unit is damaged or names a record that the CommitLog has not
-//   wheel    slots that name units beyond that end go back along their chains; without a usable wheel it is built from the log
+//   wheel    slots that name units beyond that end go back along their chains; a snapshot gets what came after it, and without a usable
+//            wheel it is built, from the log
 //   queue    goes on behind the message of the last unit, or where the checkpoint says, whichever comes first
 //
 // RocketMQ: TimerMessageStore#recover. It trusts the saved offset when the log is empty, and goes back seven days at most.
 
-import type { Logger } from '../../common/index.ts';
+import { GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { TimerCheckpoint } from './timer-checkpoint.ts';
 import { TimerMagic, TimerUnit } from './timer-format.ts';
@@ -47,6 +48,8 @@ export interface RecoveredTimer {
   readonly knownOffset: number;
   /** Ms: first slot that is not done. */
   readonly readMs: number;
+  /** The disk was full: the checkpoint has to be written before anything is appended to the log on the disk. */
+  readonly checkpointWaits: boolean;
 }
 
 /**
@@ -57,6 +60,24 @@ export function checkTimerFiles(fs: FileSystem, root: string, logFileBytes: numb
   const checkpoint = new TimerCheckpoint(fs, root);
   checkpoint.load();
   new TimerLog(fs, root, logFileBytes).load(checkpoint.lastTimerLogFlushPos);
+}
+
+/** What waits in the files of a timer that is switched off. Nothing is changed. */
+export interface IdleTimer {
+  readonly log: TimerLog;
+  /** Messages of the queue before this one are in the log. */
+  readonly queueOffset: number;
+  /** Ms: first slot that is not done. */
+  readonly readMs: number;
+}
+
+/** Looks at the files of a timer that is switched off. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
+export function readIdleTimer(fs: FileSystem, root: string, logFileBytes: number): IdleTimer {
+  const log = new TimerLog(fs, root, logFileBytes);
+  const checkpoint = new TimerCheckpoint(fs, root);
+  checkpoint.load();
+  log.load(checkpoint.lastTimerLogFlushPos);
+  return { log, queueOffset: checkpoint.lastTimerQueueOffset, readMs: checkpoint.lastReadTimeMs };
 }
 
 /** Opens and mends the timer's files. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED, IO, DISK_FULL. */
@@ -81,8 +102,9 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
   if (hasWheel) whole = shortenSlots(wheel, log, end, readMs);
   else if (end > log.first)
     logger.warn(`${wheel.path} is missing or of a wrong length and is built from the timer log`);
-  if (!whole) {
-    const built = buildWheel(wheel, log, readMs, end);
+  const since = whole ? wheel.loadedTo : undefined;
+  if (!whole || (since !== undefined && since < end)) {
+    const built = buildWheel(wheel, log, readMs, end, since);
     if (built.end < end) {
       logger.warn(`the timer log is damaged at ${built.end}: what it held from there on is taken from the queue again`);
       ({ end, lastPos } = built);
@@ -108,13 +130,28 @@ export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Pr
     queueOffset = truth.queueMin;
   }
   queueOffset = Math.min(Math.max(queueOffset, truth.queueMin), Math.max(truth.queueMin, truth.queueMax));
+  let checkpointWaits = false;
   if (known && (checkpoint.lastTimerLogFlushPos !== end || saved > truth.queueMax)) {
     // Units that are appended now must not be taken for those that the checkpoint speaks of.
-    await wheel.flush(wheel.takeDirty());
     checkpoint.lastTimerLogFlushPos = end;
-    await checkpoint.flush();
+    checkpointWaits = !(await saveMended(wheel, checkpoint, logger));
   }
-  return { wheel, log, checkpoint, queueOffset, knownOffset, readMs };
+  return { wheel, log, checkpoint, queueOffset, knownOffset, readMs, checkpointWaits };
+}
+
+/** Saves what a start has mended. False: the disk is full, which is no reason not to start. @throws GantryError IO. */
+async function saveMended(wheel: TimerWheel, checkpoint: TimerCheckpoint, logger: Logger): Promise<boolean> {
+  const pages = wheel.takeDirty();
+  try {
+    await wheel.flush(pages);
+    await checkpoint.flush();
+    return true;
+  } catch (error) {
+    if (!(error instanceof GantryError) || error.code !== 'DISK_FULL') throw error;
+    wheel.giveBack(pages);
+    logger.warn(`the timer goes on in memory and is saved when there is space: ${error.message}`);
+    return false;
+  }
 }
 
 function floor(timeMs: number, precisionMs: number): number {
@@ -208,18 +245,24 @@ function slotsFit(wheel: TimerWheel, log: TimerLog, readMs: number, count: numbe
   return found === count;
 }
 
-/** Builds the wheel from the log below `limit`, up to the first unit that is damaged. */
-function buildWheel(wheel: TimerWheel, log: TimerLog, readMs: number, limit: number): { end: number; lastPos: number } {
-  wheel.clear();
+/** Builds the wheel from the log below `limit`, or adds what a snapshot lacks, from `since` on; up to the first unit that is damaged. */
+function buildWheel(
+  wheel: TimerWheel,
+  log: TimerLog,
+  readMs: number,
+  limit: number,
+  since?: number,
+): { end: number; lastPos: number } {
+  if (since === undefined) wheel.clear();
   const slot = new TimerSlot();
   let lastPos = -1;
   const stop = log.scan(
-    log.first,
+    since ?? log.first,
     (position, unit) => {
       if (position >= limit) return false;
       lastPos = position;
       const { slotTime } = unit;
-      if (slotTime < readMs) return true;
+      if (slotTime < readMs || position < (since ?? 0)) return true;
       wheel.read(slotTime, slot);
       slot.lastPos = position;
       if (slot.firstPos < 0) slot.firstPos = position;

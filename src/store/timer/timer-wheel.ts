@@ -3,6 +3,9 @@
 //
 //   slot    0 time / precision i64 | 8 firstPos i64 | 16 lastPos i64 | 24 num i32 | 28 magic i32
 //
+// With timerWheelSnapshotFlush the file is not changed in place: a snapshot, timerwheel.POSITION, holds exactly the units of the timer
+// log that begin before that position; the two newest are kept.
+//
 // In memory the file is pages of 4096 bytes that exist once something was written to them, so that a wheel costs what it holds. Pages that
 // changed are written by `flush`. RocketMQ: TimerWheel, which holds the whole file twice and compares both byte by byte at each flush.
 
@@ -21,6 +24,7 @@ const PAGE_BYTES = 4096;
 const PAGE_SLOTS = PAGE_BYTES / SLOT_BYTES;
 const PAGES = WHEEL_BYTES / PAGE_BYTES;
 const READ_PAGES = 256;
+const KEPT_SNAPSHOTS = 2;
 
 /** A slot, filled anew by `read`. */
 export class TimerSlot {
@@ -38,6 +42,8 @@ export class TimerWheel {
   readonly precisionMs: number;
   readonly #fs: FileSystem;
   readonly #pages: Array<DataView | undefined> = new Array(PAGES);
+  /** After `load` of a snapshot: the position that it goes to in the timer log. */
+  loadedTo: number | undefined;
   readonly #dirty = new Set<number>();
   #onDisk = false;
 
@@ -47,11 +53,38 @@ export class TimerWheel {
     this.precisionMs = precisionMs;
   }
 
-  /** Reads the file. False if there is none, or one of another length, which is replaced by the next flush. */
+  /**
+   * Reads the file, or the newest snapshot if that was written later. False if there is none, or one of another length, which is replaced
+   * by the next flush.
+   */
   load(): boolean {
-    const stat = this.#fs.stat(this.path);
+    const [newest] = this.#snapshots();
+    const modified = (path: string): number => this.#fs.stat(path)?.modifiedMs ?? Number.NEGATIVE_INFINITY;
+    if (newest !== undefined && modified(newest.path) >= modified(this.path) && this.#read(newest.path)) {
+      this.loadedTo = newest.position;
+      return true;
+    }
+    this.#onDisk = this.#read(this.path);
+    return this.#onDisk;
+  }
+
+  /** Newest first. RocketMQ: getMaxSnapshotFlag. */
+  #snapshots(): Array<{ path: string; position: number }> {
+    const folder = folderOf(this.path);
+    return this.#fs
+      .list(folder)
+      .flatMap((name) => {
+        const position = /^timerwheel\.(\d{1,16})$/.exec(name)?.[1];
+        return position === undefined ? [] : [{ path: `${folder}/${name}`, position: Number(position) }];
+      })
+      .sort((a, b) => b.position - a.position);
+  }
+
+  /** Reads a file; false if it is not there or of another length. */
+  #read(path: string): boolean {
+    const stat = this.#fs.stat(path);
     if (stat === undefined || stat.isDirectory || stat.size !== WHEEL_BYTES) return false;
-    const file = this.#fs.open(this.path, 'read');
+    const file = this.#fs.open(path, 'read');
     try {
       const block = new Uint8Array(READ_PAGES * PAGE_BYTES);
       for (let first = 0; first < PAGES; first += READ_PAGES) {
@@ -69,12 +102,12 @@ export class TimerWheel {
     } finally {
       file.close();
     }
-    this.#onDisk = true;
     return true;
   }
 
   /** Forgets everything; the next flush writes a new file. */
   clear(): void {
+    this.loadedTo = undefined;
     this.#pages.fill(undefined);
     this.#dirty.clear();
     this.#onDisk = false;
@@ -186,23 +219,69 @@ export class TimerWheel {
     for (const number of pages.keys()) if (this.#pages[number] !== undefined) this.#dirty.add(number);
   }
 
-  /** Writes pages; they are durable when it resolves. A new file gets its length and its name first. @throws GantryError IO, DISK_FULL. */
+  /**
+   * Writes pages; they are durable when it resolves. A file that is not there yet gets its name when it is whole: an empty wheel would say that
+   * nothing waits. @throws GantryError IO, DISK_FULL.
+   */
   async flush(pages: WheelPages): Promise<void> {
-    if (pages.size === 0 && this.#onDisk) return;
-    const fresh = !this.#onDisk;
-    const file = this.#fs.open(this.path, 'create');
+    if (!this.#onDisk) {
+      await this.#writeWhole(this.path, pages);
+      this.#fs.syncDirectory(folderOf(this.path));
+      this.#onDisk = true;
+      return;
+    }
+    if (pages.size === 0) return;
+    const file = this.#fs.open(this.path, 'write');
     try {
-      if (fresh) {
-        file.truncateSync(0);
-        file.truncateSync(WHEEL_BYTES);
-      }
       for (const [number, page] of pages) await writeAt(file, page, number * PAGE_BYTES);
       await syncFile(file);
     } finally {
       file.close();
     }
-    if (!fresh) return;
-    this.#fs.syncDirectory(this.path.slice(0, this.path.lastIndexOf('/')));
-    this.#onDisk = true;
   }
+
+  /** Makes a file of these pages, by another name first; its name is not durable yet. */
+  async #writeWhole(path: string, pages: WheelPages): Promise<void> {
+    const unfinished = `${path}.tmp`;
+    this.#fs.remove(unfinished);
+    const file = this.#fs.open(unfinished, 'create');
+    try {
+      file.truncateSync(WHEEL_BYTES);
+      for (const [number, page] of pages) await writeAt(file, page, number * PAGE_BYTES);
+      await syncFile(file);
+    } finally {
+      file.close();
+    }
+    this.#fs.rename(unfinished, path);
+  }
+
+  /** All pages, as they are now. */
+  takeAll(): WheelPages {
+    const pages = new Map<number, Uint8Array>();
+    for (const [number, page] of this.#pages.entries()) {
+      if (page !== undefined) pages.set(number, new Uint8Array(page.buffer).slice());
+    }
+    return pages;
+  }
+
+  /**
+   * Writes a snapshot of the wheel that held the units before `position`, by another name first, and removes all but the two newest; it is
+   * durable when it resolves. @throws GantryError IO, DISK_FULL. RocketMQ: backup.
+   */
+  async snapshot(pages: WheelPages, position: number): Promise<void> {
+    await this.#writeWhole(`${this.path}.${position}`, pages);
+    for (const old of this.#snapshots().slice(KEPT_SNAPSHOTS)) this.#fs.remove(old.path);
+    this.#fs.syncDirectory(folderOf(this.path));
+  }
+
+  /** Removes all snapshots, durably: the file itself is newer. */
+  removeSnapshots(): void {
+    const snapshots = this.#snapshots();
+    for (const { path } of snapshots) this.#fs.remove(path);
+    if (snapshots.length > 0) this.#fs.syncDirectory(folderOf(this.path));
+  }
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
 }
