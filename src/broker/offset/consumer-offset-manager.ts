@@ -304,7 +304,7 @@ export class ConsumerOffsetManager extends ConfigManager {
 
   *#lightOffsets(): Generator<[string, PrettyValue]> {
     for (const offsets of this.entries()) {
-      const offset = offsets.committed.get(0);
+      const offset = durableOf(offsets).get(0);
       if (offset !== undefined && this.#isLight(offsets.group)) yield [offsets.key, offset];
     }
   }

@@ -98,6 +98,26 @@ test('foreign handles are taken and name nothing of ours', async () => {
   await assertUnharmed(w, numbered(3));
 });
 
+test('names that would end their property and begin another are refused', async () => {
+  const { w, popped } = await withPopped();
+  const forged = 'x\u0002REAL_TOPIC\u0001Elsewhere';
+  w.context.topics.createInSend('Elsewhere', 'TBW102', 'test', 1, 0);
+  const inHandle = { ...popped, handle: popped.handle.replace('broker-a', forged) };
+  for (const [ack, fields] of [
+    [inHandle, {}],
+    [popped, { consumerGroup: forged }],
+  ] as const) {
+    const refused = await w.ack(ack, fields);
+    assert.deepEqual([refused.code, refused.remark?.includes('separator of properties')], [13, true]);
+    assert.equal((await w.change(ack, 1000, fields)).code, 1);
+  }
+  const acks = [{ c: forged, t: 'T', r: '0', so: 0, q: 0, rq: 0, pt: 1, it: 1, b: 'AQ==' }];
+  assert.equal((await w.ask(200151, {}, JSON.stringify({ acks }))).code, 13);
+  assert.equal((await w.waiting()).length, 1);
+  await w.pass(61_000);
+  assert.equal(w.context.store.maxOffsetInQueue('Elsewhere', 0), 0);
+});
+
 test('repeated acknowledgements are taken each time, and what is in flight is not less than nothing', async () => {
   const { w, popped } = await withPopped();
   for (let i = 0; i < 5; i++) assert.equal((await w.ack(popped)).code, 0);

@@ -108,6 +108,11 @@ export class PopQueue {
     return this.#groupOffsets.committed.get(this.queueId) ?? -1;
   }
 
+  /** Whether an administrator has moved the group, and no pop has gone by it yet. */
+  get hasReset(): boolean {
+    return this.#groupOffsets.resets?.has(this.queueId) ?? false;
+  }
+
   commit(offset: number): void {
     this.#positions.commit(this.#groupOffsets, this.queueId, offset);
   }

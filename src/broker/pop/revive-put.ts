@@ -35,6 +35,9 @@ export interface RevivePutParts {
   readonly storeHost: Uint8Array;
 }
 
+/** Separators in a property text. */
+const NAME_END = '\u0001';
+const PAIR_END = '\u0002';
 /** Bytes that a UTF-16 unit takes at most. */
 const UNIT_BYTES = 3;
 
@@ -97,6 +100,12 @@ export class RevivePut {
   #put(body: string, uniqKey: string, tag: string, reviveQueueId: number, due: number): boolean {
     const { clock, store, timer } = this.#parts;
     const { result } = this;
+    // Groups and names of brokers come from handles, and would end the property and begin another: REAL_TOPIC, for one. RocketMQ: they do.
+    if (uniqKey.includes(NAME_END) || uniqKey.includes(PAIR_END)) {
+      result.status = PutMessageStatus.MESSAGE_ILLEGAL;
+      result.reason = 'a name in the receipt handle holds a separator of properties';
+      return false;
+    }
     const now = clock.now();
     let properties = `TIMER_DELIVER_MS\u0001${due}\u0002UNIQ_KEY\u0001${uniqKey}\u0002TAGS\u0001${tag}\u0002`;
     const isLater = due > now;

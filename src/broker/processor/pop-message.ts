@@ -162,9 +162,18 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
   }
 
   #visit(pop: Pop, stage: PopStage, queueId: number): boolean {
-    const { config, offsets, pop: pops } = this.context;
+    const { config, pop: pops, store } = this.context;
     const { topic } = stage;
     const queue = pops.queues.of(topic, pop.group, queueId);
+    const at = Math.max(queue.latest, queue.committed);
+    if (at >= 0 && !pop.wants.isOrder && !queue.hasReset) {
+      // Most queues that a pop comes to have nothing, or it has enough.
+      const left = store.maxOffsetInQueue(topic, queueId) - at;
+      if (left === 0 || (left > 0 && pop.isFull)) {
+        pop.rest += left;
+        return true;
+      }
+    }
     if (!queue.tryLock()) {
       if (pop.wants.isOrder) {
         // RocketMQ: goes on without it. One that comes again since its answer was lost would wait for what it has been given already.
@@ -177,7 +186,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       return true;
     }
     const isTooMuch = config.enablePopMessageThreshold && queue.inFlight > config.popInflightMessageThreshold;
-    if (isTooMuch && !offsets.hasReset(pop.group, topic, queueId)) {
+    if (isTooMuch && !queue.hasReset) {
       queue.unlock();
       pop.rest += this.#behind(topic, queueId, queue.latest, queue.committed);
       return true;

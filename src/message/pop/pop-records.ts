@@ -97,7 +97,9 @@ export function mergeKey(of: PopCheckPoint | AckMsg): string {
 
 // --- JSON
 
-const text = (value: string | undefined): string => JSON.stringify(value);
+/** Names of topics, groups and brokers mostly stand in JSON as they are. */
+const PLAIN = /^[\w%|+.-]*$/;
+const text = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
 const nameField = (brokerName: string | undefined): string =>
   brokerName === undefined ? '' : `"bn":${text(brokerName)},`;
 
