@@ -85,12 +85,16 @@ function world(settings: Partial<PopPollingSettings> = {}, more: { notifications
   const clock = new FakeClock();
   const store = new FakeStore();
   const arrivals = new Arrivals(store);
-  const queues = { own: 4, retry: 1 };
+  const queues = new Map([
+    ['T', 4],
+    ['%RETRY%G_T', 1],
+    ['%RETRY%G+T', 1],
+  ]);
   const polling = new PopLongPolling({
     clock,
     arrivals,
     config: { ...DEFAULTS, ...settings },
-    queuesOf: () => queues,
+    queuesOf: (topic) => queues.get(topic) ?? 0,
     ...more,
   });
   const poll = (pop: Pop): Polling => polling.polling(pop, pop.pollTime);
@@ -230,7 +234,7 @@ test('queues are watched while somebody waits for them, be it a pull or a pop', 
   hold();
   const all = ['T/0', 'T/1', 'T/2', 'T/3', '%RETRY%G_T/0', '%RETRY%G+T/0'];
   assert.deepEqual([...store.watched].sort(), [...all].sort());
-  queues.own = 5;
+  queues.set('T', 5);
   hold();
   assert.ok(store.watched.has('T/4'));
   store.put('T', 4);
@@ -242,6 +246,20 @@ test('queues are watched while somebody waits for them, be it a pull or a pop', 
   await setImmediate();
   clock.advance(1000);
   assert.deepEqual([...store.watched], ['T/1'], 'a pull waits for this one');
+});
+
+test('a retry topic that comes into being while a pop waits is noticed within a second', async () => {
+  const { clock, store, queues, hold } = world();
+  queues.delete('%RETRY%G_T');
+  const pop = hold(2);
+  clock.advance(2000);
+  assert.ok(!store.watched.has('%RETRY%G_T/0'));
+  queues.set('%RETRY%G_T', 1);
+  assert.equal(store.put('%RETRY%G_T', 0), false);
+  clock.advance(1000);
+  await setImmediate();
+  assert.equal(pop.resumed, 1);
+  assert.ok(store.watched.has('%RETRY%G_T/0'));
 });
 
 test('while nobody waits, nothing runs', async () => {

@@ -25,8 +25,8 @@ export interface PopLongPollingOptions {
   readonly clock: Clock;
   readonly config: PopPollingSettings;
   readonly arrivals: Arrivals;
-  /** Queues of a topic, and of the retry topics of its groups. */
-  readonly queuesOf: (topic: string) => { readonly own: number; readonly retry: number };
+  /** Readable queues of a topic; 0 if there is none of that name. */
+  readonly queuesOf: (topic: string) => number;
   /** For those who take nothing: each message wakes one, the one whose time runs out last. */
   readonly notifications?: boolean;
 }
@@ -55,9 +55,16 @@ interface WaitingGroup {
   readonly topic: string;
   readonly group: string;
   readonly queues: Map<number, WaitingQueue>;
-  /** Queues of the topic, and of the retry topics, that are watched. */
+  /** Queues of the topic that are watched. */
   readonly watched: Set<number>;
-  retryWatched: number;
+  /** Both kinds are read, whichever is written. */
+  readonly retryTopics: readonly RetryTopic[];
+}
+
+interface RetryTopic {
+  readonly name: string;
+  /** How many of its queues are watched; it comes into being with the first message that comes back. */
+  watched: number;
 }
 
 /** Who waits for the arrivals of a topic: groups that pop it, and groups whose retry topic it is. */
@@ -78,8 +85,9 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
   #count = 0;
   #keys = 0;
   #timer: Timer | undefined;
-  /** When it fires, by the wall clock. */
+  /** When it fires, and when it next looks after all that waits, by the wall clock. */
   #timerAt = 0;
+  #cleanAt = 0;
   #stopped = false;
 
   constructor(options: PopLongPollingOptions) {
@@ -241,24 +249,32 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
     }
   }
 
-  /** Looks after those whose time is up, those whose client has gone, and queues that nobody waits for. */
+  /**
+   * Looks after those whose time is up; once a second after those whose client has gone, retry topics that have come into being, and queues
+   * that nobody waits for.
+   */
   #sweep(): void {
     this.#timer = undefined;
     const now = this.#clock.now();
+    const cleans = now >= this.#cleanAt || now < this.#cleanAt - MOST_SWEEP_MS;
+    if (cleans) this.#cleanAt = now + MOST_SWEEP_MS;
     const released: WaitingPop[] = [];
-    let next = now + MOST_SWEEP_MS;
+    let next = this.#cleanAt;
     for (const { groups } of this.#topics.values()) {
       for (const group of groups.values()) {
         for (const [queueId, queue] of group.queues) {
-          takeIf(queue.pops, ({ pop, answerAt }) => !pop.isWanted || now > answerAt, released);
+          if (cleans) takeIf(queue.pops, ({ pop, answerAt }) => !pop.isWanted || now > answerAt, released);
+          else while (queue.pops.length > 0 && now > queue.pops[0]!.answerAt) released.push(queue.pops.shift()!.pop);
           const first = queue.pops[0];
           if (first !== undefined) next = Math.min(next, first.answerAt + 1);
-          else if (!queue.woken) {
+          else if (cleans && !queue.woken) {
             group.queues.delete(queueId);
             this.#keys--;
           }
         }
         if (group.queues.size === 0) this.#drop(group);
+        // What made it may have told nobody.
+        else if (cleans && this.#watchRetries(group)) this.#wakeForRetry(group);
       }
     }
     this.#count -= released.length;
@@ -295,9 +311,11 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
 
   #newGroup(topic: string, group: string): WaitingGroup {
     if (this.#topics.size === 0) this.#arrivals.add(this);
-    const waiting: WaitingGroup = { topic, group, queues: new Map(), watched: new Set(), retryWatched: 0 };
+    const names = [popRetryTopicV1(topic, group), popRetryTopicV2(topic, group)];
+    const retryTopics = names.map((name) => ({ name, watched: 0 }));
+    const waiting: WaitingGroup = { topic, group, queues: new Map(), watched: new Set(), retryTopics };
     this.#topicOf(topic).groups.set(group, waiting);
-    for (const retry of retryTopics(waiting)) this.#topicOf(retry).retriesOf.add(waiting);
+    for (const name of names) this.#topicOf(name).retriesOf.add(waiting);
     return waiting;
   }
 
@@ -312,12 +330,25 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
 
   /** Watches what a pop of `queueId` looks at; a topic may have got more queues since. */
   #watch(group: WaitingGroup, queueId: number): void {
-    const { own, retry } = this.#queuesOf(group.topic);
     if (queueId >= 0) this.#watchOne(group, queueId);
-    else for (let id = 0; id < own; id++) this.#watchOne(group, id);
-    for (; group.retryWatched < retry; group.retryWatched++) {
-      for (const topic of retryTopics(group)) this.#arrivals.watch(topic, group.retryWatched);
+    else {
+      const count = this.#queuesOf(group.topic);
+      for (let id = 0; id < count; id++) this.#watchOne(group, id);
     }
+    this.#watchRetries(group);
+  }
+
+  /** True if there are more queues than before. */
+  #watchRetries({ retryTopics }: WaitingGroup): boolean {
+    let isMore = false;
+    for (const topic of retryTopics) {
+      const count = this.#queuesOf(topic.name);
+      for (; topic.watched < count; topic.watched++) {
+        this.#arrivals.watch(topic.name, topic.watched);
+        isMore = true;
+      }
+    }
+    return isMore;
   }
 
   #watchOne(group: WaitingGroup, queueId: number): void {
@@ -332,20 +363,15 @@ export class PopLongPolling implements PopWaiting, ArrivalWaiter {
     waiting.groups.delete(group.group);
     if (isUnused(waiting)) this.#topics.delete(topic);
     for (const queueId of group.watched) this.#arrivals.release(topic, queueId);
-    for (const retry of retryTopics(group)) {
-      const ofRetry = this.#topics.get(retry);
+    for (const { name, watched } of group.retryTopics) {
+      const ofRetry = this.#topics.get(name);
       if (ofRetry === undefined) continue;
       ofRetry.retriesOf.delete(group);
-      if (isUnused(ofRetry)) this.#topics.delete(retry);
-      for (let queueId = 0; queueId < group.retryWatched; queueId++) this.#arrivals.release(retry, queueId);
+      if (isUnused(ofRetry)) this.#topics.delete(name);
+      for (let queueId = 0; queueId < watched; queueId++) this.#arrivals.release(name, queueId);
     }
     if (this.#topics.size === 0) this.#arrivals.remove(this);
   }
-}
-
-/** Both kinds are read, whichever is written. */
-function retryTopics({ topic, group }: WaitingGroup): readonly [string, string] {
-  return [popRetryTopicV1(topic, group), popRetryTopicV2(topic, group)];
 }
 
 function isUnused({ groups, retriesOf }: WaitingTopic): boolean {

@@ -12,10 +12,7 @@ export class PopWaits {
   constructor(context: BrokerContext, arrivals: Arrivals) {
     const { clock, config, orders, topics } = context;
     this.#context = context;
-    const queuesOf = (topic: string): { own: number; retry: number } => {
-      const own = topics.select(topic)?.readQueueNums ?? 0;
-      return { own, retry: config.useSeparateRetryQueue ? Math.max(1, own) : 1 };
-    };
+    const queuesOf = (topic: string): number => topics.select(topic)?.readQueueNums ?? 0;
     this.pops = new PopLongPolling({ clock, config, arrivals, queuesOf });
     this.notifications = new PopLongPolling({ clock, config, arrivals, queuesOf, notifications: true });
     const wakeIfAny = (topic: string, group: string, queueId: number): void => this.wakeIfAny(topic, group, queueId);

@@ -98,6 +98,8 @@ test('who waits is told of a message, of one that came back, and that its time i
   assert.equal(own.answer, 'false false');
   broker.context.topics.createInSend('%RETRY%G_T', 'TBW102', 'test', 1, 0);
   await put('any', 0, '%RETRY%G_T');
+  broker.clock.advance(1000);
+  await setImmediate();
   await setImmediate();
   assert.equal(filtered.answer, 'true false');
 });

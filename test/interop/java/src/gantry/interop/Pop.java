@@ -8,7 +8,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.AckCallback;
@@ -60,14 +59,29 @@ final class Pop {
             String[] words = line.split(" ");
             Map<String, Object> row;
             try {
-                row = pop.step(words);
+                row = pop.patientStep(words);
             } catch (Exception e) {
-                row = Out.row("failed", String.valueOf(e.getMessage()));
+                row = Out.row("failed", String.valueOf(e));
             }
             row.put("step", words[0]);
             Out.line(row);
         }
         Out.line(Out.row("done", true));
+    }
+
+    /** A broker that starts again does not listen yet. */
+    private Map<String, Object> patientStep(String[] words) throws Exception {
+        for (int tries = 0; ; tries++) {
+            try {
+                return step(words);
+            } catch (Exception e) {
+                boolean isRefused = e instanceof RemotingConnectException || e.getCause() instanceof RemotingConnectException;
+                if (!isRefused || tries == 100) {
+                    throw e;
+                }
+                Thread.sleep(100);
+            }
+        }
     }
 
     private Map<String, Object> step(String[] words) throws Exception {
@@ -80,7 +94,7 @@ final class Pop {
             case "batch-ack":
                 List<String> handles = new ArrayList<>();
                 for (String index : words[3].split(",")) {
-                    handles.add(handle(topic, index));
+                    handles.add(handle(topic, group, index));
                 }
                 AckResponse batch = new AckResponse();
                 api.batchAckMessageAsync(addr, TIMEOUT_MS, batch, topic, group, handles);
@@ -89,7 +103,7 @@ final class Pop {
             case "ack":
                 for (String index : words[3].split(",")) {
                     AckResponse response = new AckResponse();
-                    api.ackMessageAsync(addr, TIMEOUT_MS, response, ackHeader(topic, group, handle(topic, index)));
+                    api.ackMessageAsync(addr, TIMEOUT_MS, response, ackHeader(topic, group, handle(topic, group, index)));
                     results.add(response.status());
                 }
                 break;
@@ -137,24 +151,14 @@ final class Pop {
                     future.completeExceptionally(e);
                 }
             });
-            PopResult result;
-            try {
-                result = future.get(left + 2 * TIMEOUT_MS, TimeUnit.MILLISECONDS);
-            } catch (ExecutionException e) {
-                // A broker that starts again does not listen yet.
-                if (!(e.getCause() instanceof RemotingConnectException) || left == 0) {
-                    throw e;
-                }
-                Thread.sleep(100);
-                continue;
-            }
+            PopResult result = future.get(left + 2 * TIMEOUT_MS, TimeUnit.MILLISECONDS);
             status = result.getPopStatus();
             if (status != PopStatus.FOUND) {
                 continue;
             }
             for (MessageExt message : result.getMsgFoundList()) {
                 got++;
-                popped.put(topic + message.getUserProperty("index"), message);
+                popped.put(group + topic + message.getUserProperty("index"), message);
                 Map<String, Object> row = Out.message(message);
                 row.put("received", true);
                 Out.line(row);
@@ -163,8 +167,8 @@ final class Pop {
         return Out.row("status", status.name(), "popped", got);
     }
 
-    private String handle(String topic, String index) {
-        return popped.get(topic + index).getProperty(MessageConst.PROPERTY_POP_CK);
+    private String handle(String topic, String group, String index) {
+        return popped.get(group + topic + index).getProperty(MessageConst.PROPERTY_POP_CK);
     }
 
     private AckMessageRequestHeader ackHeader(String topic, String group, String handle) {
@@ -180,7 +184,7 @@ final class Pop {
     }
 
     private void change(String topic, String group, String index, long ms, AckResponse response) throws Exception {
-        String handle = handle(topic, index);
+        String handle = handle(topic, group, index);
         AckMessageRequestHeader ack = ackHeader(topic, group, handle);
         ChangeInvisibleTimeRequestHeader header = new ChangeInvisibleTimeRequestHeader();
         header.setTopic(ack.getTopic());
@@ -193,7 +197,7 @@ final class Pop {
         api.changeInvisibleTimeAsync(brokerName, addr, header, TIMEOUT_MS, response);
         AckResult result = response.get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
         if (result.getExtraInfo() != null) {
-            popped.get(topic + index).getProperties().put(MessageConst.PROPERTY_POP_CK, result.getExtraInfo());
+            popped.get(group + topic + index).getProperties().put(MessageConst.PROPERTY_POP_CK, result.getExtraInfo());
         }
     }
 
