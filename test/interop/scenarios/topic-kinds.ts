@@ -104,6 +104,16 @@ async function attributes(env: Env): Promise<void> {
     urgent.map((row) => row['queueId']),
     range(0, 12).map((i) => Math.min(i % 6, 3)),
   );
+  const { brokerAddr, brokerName } = env.broker;
+  const pops = env.java.start('pop', { addr: brokerAddr, 'broker-name': brokerName, namesrv });
+  pops.write('pop Urgent GID_urgent 1 60000 20000 12');
+  const rows = await pops.until('12 messages', (all) => all.some((row) => row['step'] === 'pop') && all);
+  await pops.close();
+  // The highest first.
+  assert.deepEqual(
+    received(rows).map((row) => row['queueId']),
+    [3, 3, 3, 3, 3, 3, 2, 2, 1, 1, 0, 0],
+  );
 }
 
 export const topicKinds: Suite = {
