@@ -4,16 +4,8 @@
 // sysFlag of a pull: 1 the offset in `commitOffset` is to be saved, 2 the broker may hold the request until a message comes,
 // 4 the subscription comes along (so that no heartbeat is needed).
 
-import { type Logger, viewOf } from '../common/index.ts';
-import {
-  BatchMember,
-  decodeMessages,
-  PropertyName,
-  parsePropertyBytes,
-  readBatchMember,
-  type StoredMessage,
-  SysFlag,
-} from '../message/index.ts';
+import type { Logger } from '../common/index.ts';
+import { decodeMessages, innerMessages, isInnerBatch, PropertyName, type StoredMessage } from '../message/index.ts';
 import { type RemotingResponse, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { BrokerError } from './client-errors.ts';
 import type { ClientInstance } from './client-instance.ts';
@@ -156,37 +148,13 @@ export function readPullResult(
   return result;
 }
 
-const UNWRAP = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH;
-
 /** The members of a record that holds a whole batch (BatchCQ topics); any other message alone. */
 export function unwrap(message: StoredMessage, logger: Logger): StoredMessage[] {
-  if ((message.sysFlag & UNWRAP) !== UNWRAP) return [message];
+  if (!isInnerBatch(message)) return [message];
   try {
-    return innerMessages(message);
+    return innerMessages(message, decompressBody(message.body, message.sysFlag));
   } catch (error) {
     logger.error(`the batch ${message.messageId} of ${message.topic} cannot be taken apart: ${String(error)}`);
     return [message];
   }
-}
-
-function innerMessages(batch: StoredMessage): StoredMessage[] {
-  const body = decompressBody(batch.body, batch.sysFlag);
-  const view = viewOf(body);
-  const member = new BatchMember();
-  const messages: StoredMessage[] = [];
-  for (let at = 0; at < body.length; at = member.end) {
-    const fault = readBatchMember(view, at, body.length, member);
-    if (fault !== undefined) throw new Error(fault);
-    const properties = parsePropertyBytes(body, member.propertiesStart, member.propertiesEnd);
-    messages.push({
-      ...batch,
-      queueOffset: batch.queueOffset + messages.length,
-      flag: member.flag,
-      sysFlag: batch.sysFlag & ~(UNWRAP | SysFlag.COMPRESSED),
-      properties,
-      body: body.slice(member.bodyStart, member.bodyEnd),
-      messageId: properties.get(PropertyName.UNIQ_KEY) ?? batch.offsetMessageId,
-    });
-  }
-  return messages;
 }

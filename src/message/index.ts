@@ -1,4 +1,5 @@
 export { BATCH_MEMBER_BYTES, type BatchInput, BatchMember, encodeBatch, readBatchMember } from './batch.ts';
+export { innerMessages, isInnerBatch } from './inner-batch.ts';
 export {
   BLANK_BYTES,
   bornHostBytes,

@@ -236,6 +236,21 @@ export const SOUND: Readonly<Partial<Record<keyof typeof RequestCode, Sound>>> =
     {},
     '{"topicConfigList":[{"topicName":"BadNew","readQueueNums":1,"writeQueueNums":1,"perm":6}]}',
   ),
+  UPDATE_AND_CREATE_STATIC_TOPIC: broker(
+    {
+      topic: ['t', 'BadStatic'],
+      defaultTopic: ['t', 'TBW102'],
+      readQueueNums: ['i', '4'],
+      writeQueueNums: ['i', '4'],
+      perm: ['i', '6'],
+      topicFilterType: ['t', 'SINGLE_TAG'],
+      topicSysFlag: ['i', '0'],
+      order: ['b', 'false'],
+      force: ['b', 'false'],
+    },
+    '{"topic":"BadStatic","bname":"interop-broker","epoch":1,"totalQueues":1,"scope":"__global__",' +
+      '"hostedQueues":{"0":[{"bname":"interop-broker","gen":0,"queueId":0,"logicOffset":0}]}}',
+  ),
   DELETE_TOPIC_IN_BROKER: broker({ topic: ['t', 'BadGone'] }),
   GET_ALL_TOPIC_CONFIG: broker(),
   GET_TOPIC_CONFIG: broker({ topic: TOPIC }),

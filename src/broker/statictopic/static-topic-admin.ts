@@ -3,7 +3,7 @@
 // AdminBrokerProcessor#updateAndCreateStaticTopic, which keeps the topic when its mapping is refused.
 
 import { GantryError } from '../../common/index.ts';
-import { type JsonObject, parseJson, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { parseJson, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { readObject } from '../json-fields.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
@@ -17,7 +17,7 @@ export function registerStaticTopicAdmin(registry: HandlerRegistry, context: Bro
 
 function updateStaticTopic(context: BrokerContext, request: Request): void {
   const { header } = request;
-  const name = header.required('topic');
+  const name = header.get('topic') ?? '';
   const filterType = header.required('topicFilterType');
   if (filterType !== 'SINGLE_TAG' && filterType !== 'MULTI_TAG') {
     throw new GantryError('HEADER', `topicFilterType "${filterType}" is neither SINGLE_TAG nor MULTI_TAG`);
@@ -29,12 +29,12 @@ function updateStaticTopic(context: BrokerContext, request: Request): void {
     topicFilterType: filterType,
     topicSysFlag: header.intOr('topicSysFlag', 0),
   });
-  const detail = detailOf(request, name);
   const fault = topicFault(context, name) ?? queuesFault(topic);
   if (fault !== undefined) {
     request.respond(ResponseCode.INVALID_PARAMETER, fault);
     return;
   }
+  const detail = detailOf(request, name);
   const { topics, mappings } = context;
   const checked = detail && mappings.checked(detail, header.bool('force', false));
   // The mapping first: name servers are told of the topic, and what it has then.
@@ -46,10 +46,12 @@ function updateStaticTopic(context: BrokerContext, request: Request): void {
 /** The mapping in the body; undefined without a body. @throws GantryError JSON or CONFIG_FILE (responseCode 1) if it is none of this topic. */
 function detailOf(request: Request, topic: string): TopicQueueMappingDetail | undefined {
   if (request.bodyEnd === request.bodyStart) return undefined;
-  const json = readObject({ mappingDetail: parseJson(request.bodyCopy()) } as JsonObject, 'mappingDetail');
-  if (json === undefined) return undefined;
-  const detail = readDetail(json);
+  const text = Buffer.from(request.bodyCopy()).toString('utf8');
+  // A reference to nothing is null as well, and no mapping.
+  if (text.trim() === 'null') return undefined;
+  const mappingDetail = parseJson(text);
+  const detail = readDetail(readObject({ mappingDetail }, 'mappingDetail') ?? {});
   if (detail.topic === topic) return detail;
-  const text = `the mapping is of the topic ${detail.topic}, not of ${topic}`;
-  throw new GantryError('CONFIG_VALUE', text, { responseCode: ResponseCode.SYSTEM_ERROR });
+  const fault = `the mapping is of the topic ${detail.topic}, not of ${topic}`;
+  throw new GantryError('CONFIG_VALUE', fault, { responseCode: ResponseCode.SYSTEM_ERROR });
 }

@@ -328,7 +328,7 @@ test('a mapping that is refused leaves topic and mapping as they were; topics an
   await refused(brokers.map('broker-b', 1, {}, more), 1, /small epoch 1 < 2/);
   await refused(brokers.map('broker-b', 3, { 0: [{ ...B1, queueId: -1 }] }, more), 1, /should not be negative/);
   await refused(brokers.map('broker-b', 3, {}, { ...more, topic: 'U' }), 1, /is of the topic T, not of U/);
-  await refused(brokers.map('broker-b', 3, {}, { ...more, topic: 'TBW102' }), 1, /is of the topic T/);
+  await refused(brokers.map('broker-b', 3, {}, { ...more, topic: 'TBW102' }), 29, /is conflict with system topic/);
   await refused(brokers.map('broker-b', 3, {}, { writeQueueNums: -1 }), 29, /writeQueueNums is -1/);
   const raw = (body: string): Promise<Answer> => {
     const header = { topic: 'T', defaultTopic: 'TBW102', perm: 6, topicFilterType: 'SINGLE_TAG', ...more };

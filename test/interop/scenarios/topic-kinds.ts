@@ -96,13 +96,28 @@ async function attributes(env: Env): Promise<void> {
   assert.deepEqual(indexesOf(drained), range(0, 200));
   // One offset a message, whatever the batches were.
   assert.equal(new Set(drained.map((row) => `${row['queueId']}:${row['queueOffset']}`)).size, 200);
-  assert.deepEqual(indexesOf(await consumeAll(env, namesrv, 'Batches', 200)), range(0, 200));
+  // Each message is sent back once, alone.
+  const refusing = env.java.start('consume', { namesrv, topic: 'Batches', group: 'G-Batches', 'fail-first': 1 });
+  await refusing.until('200 second deliveries', (rows) => {
+    return new Set(received(rows).flatMap((row) => (row['delivery'] === 2 ? [indexOf(row)] : []))).size === 200;
+  });
+  await refusing.close();
 
   await topic('Urgent', '-r', '4', '-w', '4', '-a', '+message.type=PRIORITY');
   const urgent = sent(await env.java.run('produce', { namesrv, topic: 'Urgent', count: 12, priorities: 6 }));
   assert.deepEqual(
     urgent.map((row) => row['queueId']),
     range(0, 12).map((i) => Math.min(i % 6, 3)),
+  );
+  const { brokerAddr, brokerName } = env.broker;
+  const pops = env.java.start('pop', { addr: brokerAddr, 'broker-name': brokerName, namesrv });
+  pops.write('pop Urgent GID_urgent 1 60000 20000 12');
+  const rows = await pops.until('12 messages', (all) => all.some((row) => row['step'] === 'pop') && all);
+  await pops.close();
+  // The highest first.
+  assert.deepEqual(
+    received(rows).map((row) => row['queueId']),
+    [3, 3, 3, 3, 3, 3, 2, 2, 1, 1, 0, 0],
   );
 }
 

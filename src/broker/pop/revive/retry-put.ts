@@ -3,6 +3,8 @@
 
 import { errorText } from '../../../common/index.ts';
 import {
+  innerMessages,
+  isInnerBatch,
   normalTopicOf,
   type PopCheckPoint,
   PropertyName,
@@ -11,6 +13,7 @@ import {
   propertiesTextInJavaOrder,
   rePutTimesOf,
   type StoredMessage,
+  SysFlag,
 } from '../../../message/index.ts';
 import { PutMessageStatus, PutResult, putStatusName } from '../../../store/index.ts';
 import { copyOf, type InternalMessage, toPutRequest } from '../../internal-put.ts';
@@ -37,10 +40,32 @@ export class RetryPut {
 
   /** Stores a copy in the retry topic; where it ends in the log, or LATER, or NEVER. */
   revive(ck: PopCheckPoint, message: StoredMessage): number {
-    const { storeHost } = this.#state.parts;
     const topic = this.retryTopicOf(ck);
     const queueId = this.#readyTopic(topic, ck.group, message);
     if (queueId < 0) return LATER;
+    let end = NEVER;
+    for (const one of this.#membersOf(message)) {
+      end = this.#copy(ck, one, topic, queueId);
+      if (end < 0) return end;
+    }
+    if (end > 0) this.#state.onRevived(ck);
+    return end;
+  }
+
+  /** RocketMQ: puts a record with a batch as it is, which no retry topic takes. */
+  #membersOf(message: StoredMessage): StoredMessage[] {
+    if (!isInnerBatch(message) || (message.sysFlag & SysFlag.COMPRESSED) !== 0) return [message];
+    try {
+      return innerMessages(message, message.body);
+    } catch (error) {
+      const fault = errorText(error);
+      this.#state.seldom.warn(`batch ${message.topic}`, `revive: a batch of ${message.topic} is none: ${fault}`);
+      return [];
+    }
+  }
+
+  #copy(ck: PopCheckPoint, message: StoredMessage, topic: string, queueId: number): number {
+    const { storeHost } = this.#state.parts;
     const copy = copyOf(message);
     const { properties } = copy;
     if (message.reconsumeTimes === 0 || !properties.has(FIRST_POP_TIME))
@@ -51,9 +76,7 @@ export class RetryPut {
     copy.bornHost = storeHost;
     copy.preparedTransactionOffset = 0;
     if (!ck.suspend) copy.reconsumeTimes++;
-    const end = this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
-    if (end > 0) this.#state.onRevived(ck);
-    return end;
+    return this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
   }
 
   /** RocketMQ: a message of any retry topic stays in it. */
