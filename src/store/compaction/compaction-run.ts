@@ -8,12 +8,13 @@
 
 import { COMPACTING_FOLDER } from './compaction-format.ts';
 import type { CompactionLog } from './compaction-log.ts';
-import { mendRecord } from './mending.ts';
+import { mendRecord, mendUnits } from './mending.ts';
 import { OffsetMap } from './offset-map.ts';
 import { FilePair, PairList } from './pair-list.ts';
 import { KeyLook } from './record-copy.ts';
 import { walkRecords } from './record-walk.ts';
 import { dropPlan, moveUp, type ReplacementPlan, removeOld, savePlan } from './replacement.ts';
+import { nextTurn } from './waits.ts';
 
 /** Time between two lines about a long compaction. */
 const TELL_MS = 10_000;
@@ -79,6 +80,10 @@ export class CompactionRun {
     const progress = new Progress(log, 2 * sum(old, (pair) => pair.units));
     // What is newest by records that the CommitLog may lose would be missing then.
     await host.source.syncLog(log.takenEnd);
+    for (const pair of old) {
+      mendUnits(log, pair);
+      await nextTurn(host.clock);
+    }
     const { cuts } = log;
     const check = (): void => {
       if (cuts !== log.cuts) throw new Overtaken();

@@ -24,7 +24,7 @@ import { type CompactionHost, CompactionLog } from './compaction-log.ts';
 import { type CompactionOutcome, CompactionRun } from './compaction-run.ts';
 import { readUnit } from './cutting.ts';
 import { compactionFolders, loadPairs, logFolderOf, queueFolderOf, settleFolders } from './load-pairs.ts';
-import { mendRecord } from './mending.ts';
+import { mendRecord, mendUnits } from './mending.ts';
 import { mapEntries } from './offset-map.ts';
 import { PairList } from './pair-list.ts';
 import { dropPlan, loadPlan, moveUp, removeOld } from './replacement.ts';
@@ -46,7 +46,7 @@ const QUEUES_PER_TURN = 512;
 export interface CompactionStoreOptions extends CompactionHost {
   readonly fs: FileSystem;
   readonly random: Random;
-  /** Whether a topic is compacted (attribute cleanup.policy). Asked at each pull. */
+  /** Whether a topic is compacted (attribute cleanup.policy). */
   readonly isCompacted: (topic: string) => boolean;
   /** Every queue that exists. */
   readonly queues: () => Iterable<{ topic: string; queueId: number }>;
@@ -87,9 +87,9 @@ export class CompactionStore implements RetentionFloor {
     this.#lanes = Math.min(processors, Math.max(1, config.compactionThreadNum));
   }
 
-  /** Whether pulls of a topic are answered from here. */
-  isCompacted(topic: string): boolean {
-    return this.#options.isCompacted(topic);
+  /** Whether pulls of a topic are answered from here: it is compacted, and has a queue. */
+  has(topic: string): boolean {
+    return this.#topics.has(topic);
   }
 
   /** The log of a queue, if there is one. */
@@ -116,12 +116,12 @@ export class CompactionStore implements RetentionFloor {
     positions.load(logger);
     await this.#carryOutPlan();
     for (const { topic, queueId } of [...compactionFolders(fs, root)]) {
-      if (!this.isCompacted(topic)) {
+      if (!this.#options.isCompacted(topic)) {
         logger.info(`${topic} queue ${queueId} has a compaction log, but is no compaction topic: it is left alone`);
         continue;
       }
       settleFolders(fs, logger, logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId));
-      const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes);
+      const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes, clean);
       const log = new CompactionLog(topic, queueId, list, this.#options);
       if (asides > 0 && source.bounds(topic, queueId)?.minOffset === 0) {
         logger.warn(`${topic} queue ${queueId}: the CommitLog has all messages; the compaction log is built from it`);
@@ -181,13 +181,14 @@ export class CompactionStore implements RetentionFloor {
     for (const { topic, queueId } of queues()) {
       if (++seen % QUEUES_PER_TURN === 0) await nextTurn(clock);
       if (this.#closed) return;
-      if (this.find(topic, queueId) === undefined && this.isCompacted(topic)) this.#findOrCreate(topic, queueId);
+      if (this.find(topic, queueId) === undefined && this.#options.isCompacted(topic))
+        this.#findOrCreate(topic, queueId);
     }
   }
 
   /** A queue has come into being. */
   queueCreated(topic: string, queueId: number): void {
-    if (this.#isLoaded && this.isCompacted(topic)) this.#findOrCreate(topic, queueId);
+    if (this.#isLoaded && !this.#closed && this.#options.isCompacted(topic)) this.#findOrCreate(topic, queueId);
   }
 
   /** The log of a queue that exists; undefined if there is no such queue. */
@@ -221,7 +222,7 @@ export class CompactionStore implements RetentionFloor {
     entry.timer = clock.every(period, () => void this.#compact(entry));
   }
 
-  /** As `MessageStore.select`, for a topic that `isCompacted`. */
+  /** As `MessageStore.select`, for a topic that it `has`. */
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
     emptyResult(result);
     const { topic, queueId } = request;
@@ -281,6 +282,7 @@ export class CompactionStore implements RetentionFloor {
     await nextTurn(log.host.clock);
     const unit = new CompactionUnit();
     try {
+      if (log.list.pairs.includes(pair) && mendUnits(log, pair) > 0) log.mended(position);
       for (let low = 0, high = pair.unitsWritten - 1; low <= high; ) {
         const middle = Math.floor((low + high) / 2);
         if (!readUnit(pair, middle, unit)) return;
@@ -318,7 +320,7 @@ export class CompactionStore implements RetentionFloor {
     if (removal.soon !== undefined) return 0;
     let count = 0;
     for (const { topic, queueId, from, to } of removal.moves) {
-      if (!this.isCompacted(topic)) continue;
+      if (!this.#options.isCompacted(topic)) continue;
       const durable = this.find(topic, queueId)?.durable ?? 0;
       count += Math.max(0, to - Math.max(from, durable));
     }
@@ -369,7 +371,11 @@ export class CompactionStore implements RetentionFloor {
       entry.timer?.cancel();
       entry.log.cuts++;
       const { name } = entry.log;
-      const gone = this.#remove(entry).finally(() => this.#dying.delete(name));
+      const gone = this.#remove(entry).finally(() => {
+        this.#dying.delete(name);
+        // The topic may have begun anew.
+        this.queueCreated(topic, entry.log.queueId);
+      });
       this.#dying.set(name, gone);
     }
   }

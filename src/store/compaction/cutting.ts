@@ -91,12 +91,16 @@ export function unitsBelow(pair: FilePair, queueOffset: number): number {
   return low;
 }
 
-/** Shows `visit` the units of a queue file from its beginning, until one is none or it answers false. */
-export function scanUnits(file: SegmentFile, visit: (unit: CompactionUnit, index: number) => boolean): void {
+/** Shows `visit` the units of a queue file from the one with the index `first` on, until one is none or it answers false. */
+export function scanUnits(
+  file: SegmentFile,
+  first: number,
+  visit: (unit: CompactionUnit, index: number) => boolean,
+): void {
   const unit = new CompactionUnit();
   const bytes = new Uint8Array(STEP_UNITS * UNIT_BYTES);
   const view = viewOf(bytes);
-  for (let index = 0; index * UNIT_BYTES < file.size; ) {
+  for (let index = first; index * UNIT_BYTES < file.size; ) {
     const wanted = Math.min(bytes.length, file.size - index * UNIT_BYTES);
     const got = Math.floor(file.handle().readSync(bytes, 0, wanted, index * UNIT_BYTES) / UNIT_BYTES);
     if (got === 0) return;
