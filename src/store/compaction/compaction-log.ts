@@ -87,6 +87,8 @@ export class CompactionLog {
   readonly #waiters: Ready[] = [];
   /** Places of damaged records that were told of. */
   readonly #told = new Set<number>();
+  /** Nobody knows what the disk holds of what was not durable: it must be written again. */
+  onSyncFailed: () => void = () => {};
   /** Told of damage, which may be mended. */
   onDamage: (pair: FilePair, position: number) => void = () => {};
 
@@ -296,9 +298,15 @@ export class CompactionLog {
       this.#writeOut();
       // A record must not outlive its original.
       await this.host.source.syncLog(this.takenEnd);
+    } catch (error) {
+      this.#failed(error);
+      return false;
+    }
+    try {
       await this.list.sync();
     } catch (error) {
       this.#failed(error);
+      if (cuts === this.cuts) this.onSyncFailed();
       return false;
     }
     if (cuts === this.cuts) this.durable = Math.max(this.durable, taken);

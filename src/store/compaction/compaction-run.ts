@@ -78,8 +78,9 @@ export class CompactionRun {
     if (fresh.length === 0) return undefined;
     const started = host.clock.monotonic();
     const progress = new Progress(log, 2 * sum(old, (pair) => pair.units));
-    // What is newest by records that the CommitLog may lose would be missing then.
-    await host.source.syncLog(log.takenEnd);
+    // What is newest by records that may be lost would be missing then.
+    await log.flush();
+    if (log.durable <= old.at(-1)!.lastOffset || list.pairs[old.length - 1] !== old.at(-1)) return undefined;
     for (const pair of old) {
       mendUnits(log, pair);
       await nextTurn(host.clock);

@@ -215,6 +215,12 @@ export class CompactionStore implements RetentionFloor {
       this.#topics.set(log.topic, queues);
     }
     queues.set(log.queueId, entry);
+    log.onSyncFailed = () => {
+      // What the CommitLog has no more was durable before it left it.
+      const min = this.#options.source.bounds(log.topic, log.queueId)?.minOffset ?? 0;
+      log.cuts++;
+      this.#cutLog(log, Math.max(log.durable, min), 'a sync failed: they are taken in again from the CommitLog');
+    };
     log.onDamage = (pair, position) => void this.#mend(log, pair, position);
     // RocketMQ: a delay of its own for each log, the same each time.
     const interval = config.compactionScheduleInternal;
@@ -335,20 +341,21 @@ export class CompactionStore implements RetentionFloor {
       log.takenEnd = Math.min(log.takenEnd, offset);
       const after = (): void => {
         const max = this.#options.source.bounds(log.topic, log.queueId)?.maxOffset ?? 0;
-        this.#cutLog(log, max);
+        if (this.#options.positions.get(log.name) >= max) {
+          this.#options.logger.warn(
+            `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
+          );
+        }
+        this.#cutLog(log, max, 'the CommitLog was cut');
       };
       if (run.isBegun) void run.idle().then(after);
       else after();
     }
   }
 
-  #cutLog(log: CompactionLog, max: number): void {
+  #cutLog(log: CompactionLog, max: number, reason: string): void {
     try {
-      if (this.#options.positions.get(log.name) >= max)
-        this.#options.logger.warn(
-          `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
-        );
-      cut(log, max, 'the CommitLog was cut');
+      cut(log, max, reason);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
       this.#seldom.warn('cut', `${log.list.logFolder} cannot be cut (${errorText(error)}); the next start does it`);
