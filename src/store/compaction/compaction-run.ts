@@ -239,10 +239,11 @@ export class CompactionRun {
         host.cache.forget(pair.queue);
         pair.close();
       }
-      await removeOld(fs, logFolder);
-      await removeOld(fs, queueFolder);
+      // As long as old names are there a start knows by them that the plan is of these files.
       host.positions.set(log.name, plan.position);
       await host.positions.save();
+      await removeOld(fs, logFolder);
+      await removeOld(fs, queueFolder);
       await dropPlan(fs, host.root);
       this.#begun = undefined;
     });

@@ -27,7 +27,7 @@ import { compactionFolders, loadPairs, logFolderOf, queueFolderOf, settleFolders
 import { mendRecord, mendUnits } from './mending.ts';
 import { mapEntries } from './offset-map.ts';
 import { PairList } from './pair-list.ts';
-import { dropPlan, loadPlan, moveUp, removeOld } from './replacement.ts';
+import { dropPlan, isBeingReplaced, loadPlan, moveUp, removeOld } from './replacement.ts';
 import { clearLog, cut, verifyLog } from './verify-log.ts';
 import { nextTurn, syncFolder } from './waits.ts';
 
@@ -143,7 +143,8 @@ export class CompactionStore implements RetentionFloor {
     if (plan !== undefined) {
       const { topic, queueId } = plan;
       const folders = [logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId)];
-      if (folders.every((folder) => fs.stat(folder) !== undefined)) {
+      if (folders.some((folder) => isBeingReplaced(fs, folder))) {
+        for (const folder of folders) makeDirectoryDurably(fs, folder);
         logger.info(`${topic} queue ${queueId}: the replacement of compacted files is carried out to its end`);
         for (const folder of folders) await moveUp(fs, folder, plan);
         for (const folder of folders) await removeOld(fs, folder);
@@ -161,6 +162,7 @@ export class CompactionStore implements RetentionFloor {
 
   #tick(): void {
     for (const { log } of this.#entries()) {
+      if (log.pendingCut !== undefined) log.onPendingCut();
       if (log.behind > 0) void log.takeLater();
       if (log.list.unsynced > UNSYNCED_BYTES) void log.flush();
     }
@@ -220,6 +222,9 @@ export class CompactionStore implements RetentionFloor {
       const min = this.#options.source.bounds(log.topic, log.queueId)?.minOffset ?? 0;
       log.cuts++;
       this.#cutLog(log, Math.max(log.durable, min), 'a sync failed: they are taken in again from the CommitLog');
+    };
+    log.onPendingCut = () => {
+      if (!run.isBegun) this.#cutLog(log, log.pendingCut!, 'it is tried again');
     };
     log.onDamage = (pair, position) => void this.#mend(log, pair, position);
     // RocketMQ: a delay of its own for each log, the same each time.
@@ -354,17 +359,20 @@ export class CompactionStore implements RetentionFloor {
   }
 
   #cutLog(log: CompactionLog, max: number, reason: string): void {
+    const keepBelow = Math.min(max, log.pendingCut ?? max);
+    log.reads.maxOffset = Math.min(log.reads.maxOffset, keepBelow);
+    log.taken = Math.min(log.taken, keepBelow);
+    log.durable = Math.min(log.durable, keepBelow);
     try {
-      cut(log, max, reason);
+      cut(log, keepBelow, reason);
+      log.pendingCut = undefined;
+      log.taken = Math.min(log.taken, log.list.maxOffset);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
-      this.#seldom.warn('cut', `${log.list.logFolder} cannot be cut (${errorText(error)}); the next start does it`);
-      log.interrupt();
+      log.pendingCut = keepBelow;
+      this.#seldom.warn('cut', `${log.list.logFolder} cannot be cut (${errorText(error)}); it is tried again`);
     }
-    log.taken = Math.min(log.taken, max, log.list.maxOffset);
-    log.durable = Math.min(log.durable, max);
     this.#savePositions();
-    log.reads.maxOffset = log.list.maxOffset;
   }
 
   /** LogWatcher: a topic's queues are removed, and its compaction logs with them. */
@@ -394,6 +402,7 @@ export class CompactionStore implements RetentionFloor {
       await log.stop();
       await run.idle();
       log.list.close();
+      if (run.isBegun) await this.#alone(() => dropPlan(fs, root));
       for (const folder of folders) {
         fs.removeTree(folder);
         const above = folder.slice(0, folder.lastIndexOf('/'));

@@ -120,7 +120,7 @@ export function settleFolders(fs: FileSystem, logger: Logger, logFolder: string,
     ] as const) {
       for (const base of bases)
         fs.rename(`${folder}/${COMPACTING_FOLDER}/${segmentName(base)}`, `${folder}/${segmentName(base)}`);
-      fs.syncDirectory(folder);
+      if (fs.stat(folder) !== undefined) fs.syncDirectory(folder);
     }
     const logs = basesIn(fs, logFolder);
     const last = logs.at(-1);

@@ -54,12 +54,12 @@ export async function verifyLog(log: CompactionLog, hollow: readonly FilePair[],
 /** Cuts a log, and lowers where it is compacted to. @throws GantryError IO, DISK_FULL. */
 export function cut(log: CompactionLog, keepBelow: number, reason: string): void {
   const { list, host } = log;
+  if (host.positions.get(log.name) >= keepBelow) host.positions.set(log.name, keepBelow - 1);
   const count = cutPairs(list, host.cache, keepBelow);
   if (count === 0) return;
   host.logger.warn(
     `${log.topic} queue ${log.queueId}: ${count} records from message ${keepBelow} on leave the compaction log: ${reason}`,
   );
-  if (host.positions.get(log.name) >= keepBelow) host.positions.set(log.name, keepBelow - 1);
 }
 
 /** Cuts records that the CommitLog has otherwise: the newest that both have must be the same. */
