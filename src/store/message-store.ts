@@ -461,7 +461,7 @@ export class MessageStore {
    */
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
     const { compaction } = this;
-    if (compaction?.isCompacted(request.topic)) return compaction.select(request, result, ready);
+    if (compaction?.has(request.topic)) return compaction.select(request, result, ready);
     return this.#reader.select(request, result, ready);
   }
 

@@ -12,7 +12,7 @@ export function storeCompaction(directory: string, json: boolean): number {
     faults += report.faults.length;
     process.stdout.write(json ? `${JSON.stringify(report)}\n` : textOf(report));
   }
-  if (faults > 0) throw new CommandFailure(`${faults} faults`);
+  if (faults > 0) throw new CommandFailure(faults === 1 ? 'one fault' : `${faults} faults`);
   return ExitCode.OK;
 }
 

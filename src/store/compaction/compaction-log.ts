@@ -87,6 +87,12 @@ export class CompactionLog {
   readonly #waiters: Ready[] = [];
   /** Places of damaged records that were told of. */
   readonly #told = new Set<number>();
+  /** Asked to try again. */
+  onPendingCut: () => void = () => {};
+  /** Nobody knows what the disk holds of what was not durable: it must be written again. */
+  onSyncFailed: () => void = () => {};
+  /** Ordinals from here on are to be cut, which has failed, and nothing is taken in before. */
+  pendingCut: number | undefined;
   /** Told of damage, which may be mended. */
   onDamage: (pair: FilePair, position: number) => void = () => {};
 
@@ -135,6 +141,10 @@ export class CompactionLog {
     const { source } = this.host;
     const bounds = source.bounds(this.topic, this.queueId);
     if (this.#closed || bounds === undefined || bounds.maxOffset <= this.taken) return true;
+    if (this.pendingCut !== undefined) {
+      this.#stalled = true;
+      return false;
+    }
     this.#skipRemoved(bounds.minOffset);
     let bytes = 0;
     try {
@@ -182,7 +192,7 @@ export class CompactionLog {
     const { clock } = this.host;
     this.#stalled = false;
     while (!this.#closed && !this.#stalled && !this.takeFromMemory()) {
-      if (this.#stalled) return;
+      if (this.#stalled || this.pendingCut !== undefined) return;
       try {
         await this.#takeFromDisk();
       } catch (error) {
@@ -274,8 +284,12 @@ export class CompactionLog {
   }
 
   #failed(error: unknown): void {
-    if (!(error instanceof GantryError)) throw error;
+    this.#tell(error);
     this.#stalled = true;
+  }
+
+  #tell(error: unknown): void {
+    if (!(error instanceof GantryError)) throw error;
     this.#seldom.warn('write', `${this.list.logFolder} cannot be written (${errorText(error)}); it is tried again`);
   }
 
@@ -288,6 +302,7 @@ export class CompactionLog {
   }
 
   async #flush(): Promise<boolean> {
+    if (this.pendingCut !== undefined) this.onPendingCut();
     const target = this.taken + this.behind;
     if (!this.takeFromMemory()) await this.#takeSoon();
     if (this.durable >= target && this.list.isDurable) return true;
@@ -296,9 +311,15 @@ export class CompactionLog {
       this.#writeOut();
       // A record must not outlive its original.
       await this.host.source.syncLog(this.takenEnd);
+    } catch (error) {
+      this.#tell(error);
+      return false;
+    }
+    try {
       await this.list.sync();
     } catch (error) {
-      this.#failed(error);
+      this.#tell(error);
+      this.onSyncFailed();
       return false;
     }
     if (cuts === this.cuts) this.durable = Math.max(this.durable, taken);

@@ -95,10 +95,12 @@ export class CompactionReads implements RecordsElsewhere {
       if (got === 0) break;
       for (let i = 0; i < got; i++) {
         if (!unit.read(this.#view, i * UNIT_BYTES)) {
-          onDamage(pair, pair.base, `its unit ${index + i} is none`);
-          break scan;
+          onDamage(pair, pair.base, `the unit ${index + i} of ${pair.queue.path} is none`);
+          continue;
         }
         const { position, size, queueOffset } = unit;
+        // A unit that is none may have led the search astray.
+        if (queueOffset < request.offset) continue;
         const inMemory = end - position <= inMemoryBytes;
         if (isFull(config, result, size, 1, most, maxBytes, inMemory)) break scan;
         next = queueOffset + 1;

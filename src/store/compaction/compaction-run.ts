@@ -8,12 +8,13 @@
 
 import { COMPACTING_FOLDER } from './compaction-format.ts';
 import type { CompactionLog } from './compaction-log.ts';
-import { mendRecord } from './mending.ts';
+import { mendRecord, mendUnits } from './mending.ts';
 import { OffsetMap } from './offset-map.ts';
 import { FilePair, PairList } from './pair-list.ts';
 import { KeyLook } from './record-copy.ts';
 import { walkRecords } from './record-walk.ts';
 import { dropPlan, moveUp, type ReplacementPlan, removeOld, savePlan } from './replacement.ts';
+import { nextTurn } from './waits.ts';
 
 /** Time between two lines about a long compaction. */
 const TELL_MS = 10_000;
@@ -77,8 +78,13 @@ export class CompactionRun {
     if (fresh.length === 0) return undefined;
     const started = host.clock.monotonic();
     const progress = new Progress(log, 2 * sum(old, (pair) => pair.units));
-    // What is newest by records that the CommitLog may lose would be missing then.
-    await host.source.syncLog(log.takenEnd);
+    // What is newest by records that may be lost would be missing then.
+    await log.flush();
+    if (log.durable <= old.at(-1)!.lastOffset || list.pairs[old.length - 1] !== old.at(-1)) return undefined;
+    for (const pair of old) {
+      mendUnits(log, pair);
+      await nextTurn(host.clock);
+    }
     const { cuts } = log;
     const check = (): void => {
       if (cuts !== log.cuts) throw new Overtaken();
@@ -233,10 +239,11 @@ export class CompactionRun {
         host.cache.forget(pair.queue);
         pair.close();
       }
-      await removeOld(fs, logFolder);
-      await removeOld(fs, queueFolder);
+      // As long as old names are there a start knows by them that the plan is of these files.
       host.positions.set(log.name, plan.position);
       await host.positions.save();
+      await removeOld(fs, logFolder);
+      await removeOld(fs, queueFolder);
       await dropPlan(fs, host.root);
       this.#begun = undefined;
     });

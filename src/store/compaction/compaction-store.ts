@@ -24,10 +24,10 @@ import { type CompactionHost, CompactionLog } from './compaction-log.ts';
 import { type CompactionOutcome, CompactionRun } from './compaction-run.ts';
 import { readUnit } from './cutting.ts';
 import { compactionFolders, loadPairs, logFolderOf, queueFolderOf, settleFolders } from './load-pairs.ts';
-import { mendRecord } from './mending.ts';
+import { mendRecord, mendUnits } from './mending.ts';
 import { mapEntries } from './offset-map.ts';
 import { PairList } from './pair-list.ts';
-import { dropPlan, loadPlan, moveUp, removeOld } from './replacement.ts';
+import { dropPlan, isBeingReplaced, loadPlan, moveUp, removeOld } from './replacement.ts';
 import { clearLog, cut, verifyLog } from './verify-log.ts';
 import { nextTurn, syncFolder } from './waits.ts';
 
@@ -46,7 +46,7 @@ const QUEUES_PER_TURN = 512;
 export interface CompactionStoreOptions extends CompactionHost {
   readonly fs: FileSystem;
   readonly random: Random;
-  /** Whether a topic is compacted (attribute cleanup.policy). Asked at each pull. */
+  /** Whether a topic is compacted (attribute cleanup.policy). */
   readonly isCompacted: (topic: string) => boolean;
   /** Every queue that exists. */
   readonly queues: () => Iterable<{ topic: string; queueId: number }>;
@@ -87,9 +87,9 @@ export class CompactionStore implements RetentionFloor {
     this.#lanes = Math.min(processors, Math.max(1, config.compactionThreadNum));
   }
 
-  /** Whether pulls of a topic are answered from here. */
-  isCompacted(topic: string): boolean {
-    return this.#options.isCompacted(topic);
+  /** Whether pulls of a topic are answered from here: it is compacted, and has a queue. */
+  has(topic: string): boolean {
+    return this.#topics.has(topic);
   }
 
   /** The log of a queue, if there is one. */
@@ -116,12 +116,12 @@ export class CompactionStore implements RetentionFloor {
     positions.load(logger);
     await this.#carryOutPlan();
     for (const { topic, queueId } of [...compactionFolders(fs, root)]) {
-      if (!this.isCompacted(topic)) {
+      if (!this.#options.isCompacted(topic)) {
         logger.info(`${topic} queue ${queueId} has a compaction log, but is no compaction topic: it is left alone`);
         continue;
       }
       settleFolders(fs, logger, logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId));
-      const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes);
+      const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes, clean);
       const log = new CompactionLog(topic, queueId, list, this.#options);
       if (asides > 0 && source.bounds(topic, queueId)?.minOffset === 0) {
         logger.warn(`${topic} queue ${queueId}: the CommitLog has all messages; the compaction log is built from it`);
@@ -143,7 +143,8 @@ export class CompactionStore implements RetentionFloor {
     if (plan !== undefined) {
       const { topic, queueId } = plan;
       const folders = [logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId)];
-      if (folders.every((folder) => fs.stat(folder) !== undefined)) {
+      if (folders.some((folder) => isBeingReplaced(fs, folder))) {
+        for (const folder of folders) makeDirectoryDurably(fs, folder);
         logger.info(`${topic} queue ${queueId}: the replacement of compacted files is carried out to its end`);
         for (const folder of folders) await moveUp(fs, folder, plan);
         for (const folder of folders) await removeOld(fs, folder);
@@ -161,6 +162,7 @@ export class CompactionStore implements RetentionFloor {
 
   #tick(): void {
     for (const { log } of this.#entries()) {
+      if (log.pendingCut !== undefined) log.onPendingCut();
       if (log.behind > 0) void log.takeLater();
       if (log.list.unsynced > UNSYNCED_BYTES) void log.flush();
     }
@@ -181,13 +183,14 @@ export class CompactionStore implements RetentionFloor {
     for (const { topic, queueId } of queues()) {
       if (++seen % QUEUES_PER_TURN === 0) await nextTurn(clock);
       if (this.#closed) return;
-      if (this.find(topic, queueId) === undefined && this.isCompacted(topic)) this.#findOrCreate(topic, queueId);
+      if (this.find(topic, queueId) === undefined && this.#options.isCompacted(topic))
+        this.#findOrCreate(topic, queueId);
     }
   }
 
   /** A queue has come into being. */
   queueCreated(topic: string, queueId: number): void {
-    if (this.#isLoaded && this.isCompacted(topic)) this.#findOrCreate(topic, queueId);
+    if (this.#isLoaded && !this.#closed && this.#options.isCompacted(topic)) this.#findOrCreate(topic, queueId);
   }
 
   /** The log of a queue that exists; undefined if there is no such queue. */
@@ -214,6 +217,15 @@ export class CompactionStore implements RetentionFloor {
       this.#topics.set(log.topic, queues);
     }
     queues.set(log.queueId, entry);
+    log.onSyncFailed = () => {
+      // What the CommitLog has no more was durable before it left it.
+      const min = this.#options.source.bounds(log.topic, log.queueId)?.minOffset ?? 0;
+      log.cuts++;
+      this.#cutLog(log, Math.max(log.durable, min), 'a sync failed: they are taken in again from the CommitLog');
+    };
+    log.onPendingCut = () => {
+      if (!run.isBegun) this.#cutLog(log, log.pendingCut!, 'it is tried again');
+    };
     log.onDamage = (pair, position) => void this.#mend(log, pair, position);
     // RocketMQ: a delay of its own for each log, the same each time.
     const interval = config.compactionScheduleInternal;
@@ -221,7 +233,7 @@ export class CompactionStore implements RetentionFloor {
     entry.timer = clock.every(period, () => void this.#compact(entry));
   }
 
-  /** As `MessageStore.select`, for a topic that `isCompacted`. */
+  /** As `MessageStore.select`, for a topic that it `has`. */
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
     emptyResult(result);
     const { topic, queueId } = request;
@@ -281,6 +293,7 @@ export class CompactionStore implements RetentionFloor {
     await nextTurn(log.host.clock);
     const unit = new CompactionUnit();
     try {
+      if (log.list.pairs.includes(pair) && mendUnits(log, pair) > 0) log.mended(position);
       for (let low = 0, high = pair.unitsWritten - 1; low <= high; ) {
         const middle = Math.floor((low + high) / 2);
         if (!readUnit(pair, middle, unit)) return;
@@ -318,7 +331,7 @@ export class CompactionStore implements RetentionFloor {
     if (removal.soon !== undefined) return 0;
     let count = 0;
     for (const { topic, queueId, from, to } of removal.moves) {
-      if (!this.isCompacted(topic)) continue;
+      if (!this.#options.isCompacted(topic)) continue;
       const durable = this.find(topic, queueId)?.durable ?? 0;
       count += Math.max(0, to - Math.max(from, durable));
     }
@@ -333,29 +346,33 @@ export class CompactionStore implements RetentionFloor {
       log.takenEnd = Math.min(log.takenEnd, offset);
       const after = (): void => {
         const max = this.#options.source.bounds(log.topic, log.queueId)?.maxOffset ?? 0;
-        this.#cutLog(log, max);
+        if (this.#options.positions.get(log.name) >= max) {
+          this.#options.logger.warn(
+            `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
+          );
+        }
+        this.#cutLog(log, max, 'the CommitLog was cut');
       };
       if (run.isBegun) void run.idle().then(after);
       else after();
     }
   }
 
-  #cutLog(log: CompactionLog, max: number): void {
+  #cutLog(log: CompactionLog, max: number, reason: string): void {
+    const keepBelow = Math.min(max, log.pendingCut ?? max);
+    log.reads.maxOffset = Math.min(log.reads.maxOffset, keepBelow);
+    log.taken = Math.min(log.taken, keepBelow);
+    log.durable = Math.min(log.durable, keepBelow);
     try {
-      if (this.#options.positions.get(log.name) >= max)
-        this.#options.logger.warn(
-          `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
-        );
-      cut(log, max, 'the CommitLog was cut');
+      cut(log, keepBelow, reason);
+      log.pendingCut = undefined;
+      log.taken = Math.min(log.taken, log.list.maxOffset);
     } catch (error) {
       if (!(error instanceof GantryError)) throw error;
-      this.#seldom.warn('cut', `${log.list.logFolder} cannot be cut (${errorText(error)}); the next start does it`);
-      log.interrupt();
+      log.pendingCut = keepBelow;
+      this.#seldom.warn('cut', `${log.list.logFolder} cannot be cut (${errorText(error)}); it is tried again`);
     }
-    log.taken = Math.min(log.taken, max, log.list.maxOffset);
-    log.durable = Math.min(log.durable, max);
     this.#savePositions();
-    log.reads.maxOffset = log.list.maxOffset;
   }
 
   /** LogWatcher: a topic's queues are removed, and its compaction logs with them. */
@@ -369,7 +386,11 @@ export class CompactionStore implements RetentionFloor {
       entry.timer?.cancel();
       entry.log.cuts++;
       const { name } = entry.log;
-      const gone = this.#remove(entry).finally(() => this.#dying.delete(name));
+      const gone = this.#remove(entry).finally(() => {
+        this.#dying.delete(name);
+        // The topic may have begun anew.
+        this.queueCreated(topic, entry.log.queueId);
+      });
       this.#dying.set(name, gone);
     }
   }
@@ -381,6 +402,7 @@ export class CompactionStore implements RetentionFloor {
       await log.stop();
       await run.idle();
       log.list.close();
+      if (run.isBegun) await this.#alone(() => dropPlan(fs, root));
       for (const folder of folders) {
         fs.removeTree(folder);
         const above = folder.slice(0, folder.lastIndexOf('/'));

@@ -231,7 +231,28 @@ test('a unit that is damaged is made again from the records', async () => {
   assert.ok(report!.faults.length > 0);
   b.anew();
   await b.open();
+  await b.drain();
+  await turns();
   assert.deepEqual(await b.drain(), before);
+  await b.store.close();
+});
+
+test('a unit that is damaged while the store is open keeps nobody from what is behind it, and is written again', async () => {
+  const b = await filled(2 * FILE_RECORDS);
+  const before = await offsets(b);
+  await again(b);
+  b.fs.open(`${QUEUE}/${'0'.repeat(20)}`, 'write').writeSync(new Uint8Array(46), 0, 46, 46 * 4);
+  assert.deepEqual(
+    await offsets(b),
+    before.filter((offset) => offset !== 4),
+  );
+  assert.deepEqual(
+    (await b.pull(6, 1)).records.map(({ offset }) => offset),
+    [6],
+  );
+  await turns();
+  assert.deepEqual(await offsets(b), before);
+  assert.match(b.logger.texts('warn').join('\n'), /byte 184: the unit was none; it is written again/);
   await b.store.close();
 });
 

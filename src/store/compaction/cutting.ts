@@ -1,6 +1,6 @@
 // Cuts a compaction log where the CommitLog was cut: what is behind is dead on disk.
 
-import { viewOf } from '../../common/index.ts';
+import { GantryError, viewOf } from '../../common/index.ts';
 import { type ReadCache, type SegmentFile, zeroBytes } from '../segment/index.ts';
 import { CompactionUnit, UNIT_BYTES } from './compaction-format.ts';
 import type { FilePair, PairList } from './pair-list.ts';
@@ -29,33 +29,37 @@ export function cutPairs(list: PairList, cache: ReadCache, keepBelow: number): n
   return cut;
 }
 
-/** Takes the last pair away, durably: its queue file first, so that no unit is left without a record. */
+/** Takes the last pair away: its queue file first, so that no unit is left without a record. @throws GantryError IO. */
 export function removePair(list: PairList, pair: FilePair, cache: ReadCache): void {
-  list.pairs = list.pairs.filter((other) => other !== pair);
-  for (const [file, folder] of [
-    [pair.queue, list.queueFolder],
-    [pair.log, list.logFolder],
-  ] as const) {
+  for (const file of [pair.queue, pair.log]) {
     cache.forget(file);
     file.close();
     list.fs.remove(file.path);
-    list.fs.syncDirectory(folder);
+  }
+  list.pairs = list.pairs.filter((other) => other !== pair);
+  list.namesChanged();
+  try {
+    for (const folder of [list.queueFolder, list.logFolder]) list.fs.syncDirectory(folder);
+  } catch (error) {
+    // The next sync of the list does it.
+    if (!(error instanceof GantryError)) throw error;
   }
 }
 
-/** Lets a pair end behind `units` units, and makes what lies behind them dead. @throws GantryError IO, DISK_FULL. */
+/** Lets a pair end behind `units` units, and makes what lies behind them dead. @throws GantryError IO, DISK_FULL: it has to be repeated. */
 export function endAt(pair: FilePair, units: number, cache: ReadCache): void {
   const unit = new CompactionUnit();
   const found = units > 0 && readUnit(pair, units - 1, unit);
+  const logEnd = found ? unit.position + unit.size - pair.base : 0;
+  zeroBehind(pair.queue, units * UNIT_BYTES);
+  zeroBehind(pair.log, logEnd);
   pair.units = pair.unitsWritten = units;
-  pair.logEnd = pair.logWritten = found ? unit.position + unit.size - pair.base : 0;
+  pair.logEnd = pair.logWritten = logEnd;
   pair.lastOffset = found ? unit.queueOffset : -1;
   if (!found) pair.firstOffset = -1;
   pair.isClosed = false;
   cache.forget(pair.queue);
   cache.forget(pair.log);
-  zeroBehind(pair.queue, units * UNIT_BYTES);
-  zeroBehind(pair.log, pair.logEnd);
 }
 
 function zeroBehind(file: SegmentFile, from: number): void {
@@ -91,12 +95,16 @@ export function unitsBelow(pair: FilePair, queueOffset: number): number {
   return low;
 }
 
-/** Shows `visit` the units of a queue file from its beginning, until one is none or it answers false. */
-export function scanUnits(file: SegmentFile, visit: (unit: CompactionUnit, index: number) => boolean): void {
+/** Shows `visit` the units of a queue file from the one with the index `first` on, until one is none or it answers false. */
+export function scanUnits(
+  file: SegmentFile,
+  first: number,
+  visit: (unit: CompactionUnit, index: number) => boolean,
+): void {
   const unit = new CompactionUnit();
   const bytes = new Uint8Array(STEP_UNITS * UNIT_BYTES);
   const view = viewOf(bytes);
-  for (let index = 0; index * UNIT_BYTES < file.size; ) {
+  for (let index = first; index * UNIT_BYTES < file.size; ) {
     const wanted = Math.min(bytes.length, file.size - index * UNIT_BYTES);
     const got = Math.floor(file.handle().readSync(bytes, 0, wanted, index * UNIT_BYTES) / UNIT_BYTES);
     if (got === 0) return;

@@ -18,12 +18,13 @@ import {
   COMPACTING_FOLDER,
   COMPACTION_FOLDER,
   type CompactionSizes,
+  CompactionUnit,
   compactionSizes,
   DELETE_SUFFIX,
   UNIT_BYTES,
   writeUnit,
 } from './compaction-format.ts';
-import { scanUnits } from './cutting.ts';
+import { readUnit, scanUnits } from './cutting.ts';
 import { FilePair, PairList } from './pair-list.ts';
 import { KeyLook } from './record-copy.ts';
 
@@ -119,7 +120,7 @@ export function settleFolders(fs: FileSystem, logger: Logger, logFolder: string,
     ] as const) {
       for (const base of bases)
         fs.rename(`${folder}/${COMPACTING_FOLDER}/${segmentName(base)}`, `${folder}/${segmentName(base)}`);
-      fs.syncDirectory(folder);
+      if (fs.stat(folder) !== undefined) fs.syncDirectory(folder);
     }
     const logs = basesIn(fs, logFolder);
     const last = logs.at(-1);
@@ -146,6 +147,7 @@ export function loadPairs(
   topic: string,
   queueId: number,
   sizes: CompactionSizes,
+  clean: boolean,
 ): { list: PairList; hollow: FilePair[]; asides: number } {
   const logFolder = logFolderOf(root, topic, queueId);
   const queueFolder = queueFolderOf(root, topic, queueId);
@@ -184,7 +186,8 @@ export function loadPairs(
       makeFile(fs, pair.queue);
       makeUnits(pair);
     }
-    readBounds(pair);
+    if (clean && base !== bases.at(-1) && hasQueue) findBounds(pair);
+    else readBounds(pair);
     if (hasRecordAt(pair, pair.logEnd)) {
       logger.warn(
         `${pair.queue.path}: byte ${pair.units * UNIT_BYTES}: no unit names the record at byte ${pair.logEnd} of ${pair.log.path}; the file is made again from the records`,
@@ -273,7 +276,7 @@ function readBounds(pair: FilePair): void {
   pair.logEnd = 0;
   pair.firstOffset = -1;
   pair.lastOffset = -1;
-  scanUnits(pair.queue, (unit, index) => {
+  scanUnits(pair.queue, 0, (unit, index) => {
     if (unit.queueOffset <= pair.lastOffset || unit.position !== pair.base + pair.logEnd) return false;
     if (unit.position + unit.size > pair.base + pair.log.size) return false;
     if (index === 0) pair.firstOffset = unit.queueOffset;
@@ -284,6 +287,27 @@ function readBounds(pair: FilePair): void {
   });
   pair.unitsWritten = pair.units;
   pair.logWritten = pair.logEnd;
+}
+
+/** As `readBounds`, by a few looks: after a clean stop. */
+function findBounds(pair: FilePair): void {
+  const unit = new CompactionUnit();
+  let low = 0;
+  let high = pair.queue.size / UNIT_BYTES;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (readUnit(pair, middle, unit)) low = middle + 1;
+    else high = middle;
+  }
+  if (low === 0 || !readUnit(pair, 0, unit)) return readBounds(pair);
+  const { queueOffset } = unit;
+  readUnit(pair, low - 1, unit);
+  const end = unit.position + unit.size - pair.base;
+  if (end < 0 || end > pair.log.size || unit.queueOffset < queueOffset) return readBounds(pair);
+  pair.firstOffset = queueOffset;
+  pair.lastOffset = unit.queueOffset;
+  pair.units = pair.unitsWritten = low;
+  pair.logEnd = pair.logWritten = end;
 }
 
 /** Writes the units of the records that a log file holds. */

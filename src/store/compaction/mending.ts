@@ -2,13 +2,14 @@
 
 import { GantryError, viewOf } from '../../common/index.ts';
 import { makeDirectoryDurably, writeWhole } from '../../io/index.ts';
-import { RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
+import { MIN_RECORD_BYTES, RecordOutcome, RecordView, readRecord, Verify } from '../../message/index.ts';
 import { QueueUnits } from '../read/queue-units.ts';
 import { settled } from '../read/select-rules.ts';
-import type { CompactionUnit } from './compaction-format.ts';
+import { type CompactionUnit, UNIT_BYTES, writeUnit } from './compaction-format.ts';
 import type { CompactionLog } from './compaction-log.ts';
+import { scanUnits } from './cutting.ts';
 import type { FilePair } from './pair-list.ts';
-import { copyWithPosition } from './record-copy.ts';
+import { copyWithPosition, KeyLook } from './record-copy.ts';
 
 /** A record as it was written again. */
 export interface Mended {
@@ -69,6 +70,53 @@ export async function mendRecord(
   const record = new RecordView();
   const outcome = readRecord(bytes, viewOf(bytes), 0, size, Verify.BODY_CRC, record);
   return outcome === RecordOutcome.RECORD ? { bytes, record } : undefined;
+}
+
+/** Writes units again that are none, or lead elsewhere, by the records that they belong to; how many. @throws GantryError IO, DISK_FULL. */
+export function mendUnits(log: CompactionLog, pair: FilePair): number {
+  const { cache, logger } = log.host;
+  const record = new RecordView();
+  const key = new KeyLook();
+  let mended = 0;
+  // Records lie one behind the other.
+  for (let next = 0, at = 0; next < pair.unitsWritten; next++) {
+    scanUnits(pair.queue, next, (unit, index) => {
+      if (unit.position !== pair.base + at || index >= pair.unitsWritten) return false;
+      at += unit.size;
+      next = index + 1;
+      return true;
+    });
+    if (next >= pair.unitsWritten) break;
+    const bytes = recordBytesAt(pair, at);
+    if (bytes === undefined) break;
+    readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.STRUCTURE, record);
+    key.look(bytes, record);
+    const unit = new Uint8Array(UNIT_BYTES);
+    writeUnit(viewOf(unit), 0, pair.base + at, bytes.length, key.tagsCode, record.storeTimestamp, record.queueOffset);
+    pair.queue.handle().writeSync(unit, 0, UNIT_BYTES, next * UNIT_BYTES);
+    pair.dirty = true;
+    mended++;
+    at += bytes.length;
+    logger.warn(
+      `${pair.queue.path}: byte ${next * UNIT_BYTES}: the unit was none; it is written again from its record`,
+    );
+  }
+  if (mended > 0) cache.forget(pair.queue);
+  return mended;
+}
+
+/** The whole record of a log file at a place; undefined if there is none. */
+function recordBytesAt(pair: FilePair, at: number): Uint8Array | undefined {
+  const head = new Uint8Array(MIN_RECORD_BYTES);
+  if (at + head.length > pair.logWritten) return undefined;
+  pair.log.handle().readSync(head, 0, head.length, at);
+  const size = viewOf(head).getInt32(0);
+  if (size < head.length || at + size > pair.logWritten) return undefined;
+  const bytes = new Uint8Array(size);
+  pair.log.handle().readSync(bytes, 0, size, at);
+  const record = new RecordView();
+  const outcome = readRecord(bytes, viewOf(bytes), 0, size, Verify.BODY_CRC, record);
+  return outcome === RecordOutcome.RECORD && record.physicalOffset === pair.base + at ? bytes : undefined;
 }
 
 /** Keeps the bytes that cannot be read as a record. */

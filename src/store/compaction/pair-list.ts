@@ -216,6 +216,11 @@ export class PairList {
     }
   }
 
+  /** Names in the folders have come or gone. */
+  namesChanged(): void {
+    this.#freshNames = true;
+  }
+
   get isDurable(): boolean {
     return this.waiting === 0 && !this.#freshNames && this.pairs.every((pair) => !pair.dirty);
   }

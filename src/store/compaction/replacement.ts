@@ -67,6 +67,11 @@ export async function moveUp(fs: FileSystem, folder: string, plan: ReplacementPl
   await syncFolder(fs, folder);
 }
 
+/** Whether a folder shows that its files are being replaced. */
+export function isBeingReplaced(fs: FileSystem, folder: string): boolean {
+  return fs.list(folder).some((name) => name === COMPACTING_FOLDER || name.endsWith(DELETE_SUFFIX));
+}
+
 /** What is on its way out goes, with the folder that the new files were made in. @throws GantryError IO. */
 export async function removeOld(fs: FileSystem, folder: string): Promise<void> {
   for (const name of fs.list(folder)) {

@@ -54,12 +54,12 @@ export async function verifyLog(log: CompactionLog, hollow: readonly FilePair[],
 /** Cuts a log, and lowers where it is compacted to. @throws GantryError IO, DISK_FULL. */
 export function cut(log: CompactionLog, keepBelow: number, reason: string): void {
   const { list, host } = log;
+  if (host.positions.get(log.name) >= keepBelow) host.positions.set(log.name, keepBelow - 1);
   const count = cutPairs(list, host.cache, keepBelow);
   if (count === 0) return;
   host.logger.warn(
     `${log.topic} queue ${log.queueId}: ${count} records from message ${keepBelow} on leave the compaction log: ${reason}`,
   );
-  if (host.positions.get(log.name) >= keepBelow) host.positions.set(log.name, keepBelow - 1);
 }
 
 /** Cuts records that the CommitLog has otherwise: the newest that both have must be the same. */
@@ -126,14 +126,15 @@ async function checkTail(log: CompactionLog): Promise<void> {
   const record = new RecordView();
   const queueMin = host.source.bounds(topic, queueId)?.minOffset ?? Number.POSITIVE_INFINITY;
   for (const pair of [...list.pairs]) {
-    if (pair.base + pair.logEnd < end - DOUBT_BYTES) continue;
-    const bytes = new Uint8Array(pair.logEnd);
-    const have = pair.log.handle().readSync(bytes, 0, bytes.length, 0);
+    const first = unitsBefore(pair, end - DOUBT_BYTES);
+    if (first === pair.units || !readUnit(pair, first, unit)) continue;
+    const from = unit.position - pair.base;
+    const bytes = new Uint8Array(pair.logEnd - from);
+    const have = pair.log.handle().readSync(bytes, 0, bytes.length, from);
     const view = viewOf(bytes);
-    for (let index = 0; index < pair.units; index++) {
+    for (let index = first; index < pair.units; index++) {
       if (!readUnit(pair, index, unit)) break;
-      const start = unit.position - pair.base;
-      if (unit.position + unit.size < end - DOUBT_BYTES) continue;
+      const start = unit.position - pair.base - from;
       let reason = start + unit.size > have ? 'the file ends before it' : faultOf(bytes, view, start, unit, record);
       if (reason === undefined) {
         // Nothing sums up what lies behind the body.
@@ -142,12 +143,25 @@ async function checkTail(log: CompactionLog): Promise<void> {
         reason = 'it is not the record of the CommitLog';
       }
       if (unit.queueOffset >= queueMin) {
-        host.logger.warn(`${pair.log.path}: byte ${start}: ${reason}`);
+        host.logger.warn(`${pair.log.path}: byte ${from + start}: ${reason}`);
         return cut(log, unit.queueOffset, 'they are taken in again from the CommitLog');
       }
       await mendRecord(log, pair, unit, reason);
     }
   }
+}
+
+/** Number of a pair's units whose records lie before a place in the log. */
+function unitsBefore(pair: FilePair, position: number): number {
+  const unit = new CompactionUnit();
+  let low = 0;
+  let high = pair.units;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (readUnit(pair, middle, unit) && unit.position < position) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Writes the records of a pair again that are not whole, where the CommitLog has them. */
