@@ -117,6 +117,42 @@ test('messages are pulled from the light queues that they name, also after a kil
   await server.stop();
 });
 
+test('messages are popped from the light queues that they name, by the offsets that they have there', async () => {
+  const server = await startBroker({ storeConfig: LIGHT });
+  await ask(server, async (invoke) => {
+    for (const queues of ['%LMQ%b', '%LMQ%a', '%LMQ%b,%LMQ%a']) {
+      const sent = await invoke(RequestCode.SEND_MESSAGE, lightMessage(0, queues), Buffer.from(queues));
+      assert.equal(sent.code, ResponseCode.SUCCESS, sent.remark ?? '');
+    }
+    const pop = async (): Promise<RemotingResponse> =>
+      await invoke(RequestCode.POP_MESSAGE, {
+        consumerGroup: 'PG',
+        topic: '%LMQ%a',
+        queueId: 0,
+        maxMsgNums: 8,
+        invisibleTime: 60_000,
+        pollTime: 0,
+        bornTime: 0,
+        initMode: 0,
+      });
+    const popped = await pop();
+    assert.equal(popped.code, ResponseCode.SUCCESS, popped.remark ?? '');
+    assert.deepEqual([popped.ext['startOffsetInfo'], popped.ext['msgOffsetInfo']], ['0 0 0', '0 0 0,1']);
+    assert.deepEqual(
+      decodeMessages(popped.body!).map(({ body }) => Buffer.from(body).toString()),
+      ['%LMQ%a', '%LMQ%b,%LMQ%a'],
+    );
+    const { invisibleTime, popTime, reviveQid } = popped.ext;
+    for (const offset of [0, 1]) {
+      const extraInfo = `0 ${popTime} ${invisibleTime} ${reviveQid} 0 broker-a 0 ${offset}`;
+      const ack = { consumerGroup: 'PG', topic: '%LMQ%a', queueId: 0, extraInfo, offset };
+      assert.equal((await invoke(RequestCode.ACK_MESSAGE, ack)).code, ResponseCode.SUCCESS);
+    }
+    assert.equal((await pop()).code, ResponseCode.POLLING_TIMEOUT);
+  });
+  await server.stop();
+});
+
 test('more light queues than the quota allows are refused as RocketMQ refuses them', async () => {
   const server = await startBroker({ storeConfig: { ...LIGHT, enableLmqQuota: true, maxLmqConsumeQueueNum: 1 } });
   await ask(server, async (invoke) => {

@@ -79,6 +79,21 @@ test('a message that comes while its lite topic expires is kept, or refused', as
   assert.ok(left === kept || left === kept + 1, `${kept} kept, ${left} there`);
 });
 
+test('a send to a light queue whose deletion is under way is refused, and not lost with the queue', async () => {
+  const world = await LiteWorld.open();
+  const { store } = world.broker.context;
+  await world.sends('a', 'a0');
+  const hold = world.broker.fs.hold('sync', 'commitlog');
+  const gone = store.deleteTopics(['%LMQ%$P$a']);
+  for (let turn = 0; turn < 4; turn++) await Promise.resolve();
+  const { code, remark } = await world.send('a', 'late');
+  hold.end();
+  await gone;
+  assert.deepEqual([code, /\((.*)\)$/.exec(remark ?? '')?.[1]], [14, 'the light queue %LMQ%$P$a is being deleted']);
+  await world.sends('a', 'again');
+  assert.equal(store.maxOffsetInQueue('%LMQ%$P$a', 0), 1);
+});
+
 test('the lite topics of a parent go with it, and the offsets of a lite group with the group', async () => {
   const world = await LiteWorld.open();
   const { context } = world.broker;

@@ -3,6 +3,7 @@
 //   scanned header ─► SendHeader ─► topic (SendTopics, by its bytes) ─► properties: read, completed, in Java's order
 //        └─ nothing to rewrite ─► store.put ─► answer encoded, parked until its watermark      (fast: this file)
 //        └─ half of a transaction ─► the same with three properties more, for another topic    (transaction/half-sends.ts)
+//        └─ names of light queues ─► the same, and the store gives the record its places there    (lite/light-sends.ts)
 //        └─ delay, retry, priority, ... ─► the same message as an object ─► putInternal         (slow-sends.ts, same encoder)
 //        └─ a batch above 256 KiB ─► encoded between other work ─► store.putBatch               (long-batch-sends.ts)
 //
@@ -31,6 +32,7 @@ import { isBlankKey, PutMessageStatus, PutRequest, PutResult } from '../../store
 import type { BrokerContext } from '../broker-context.ts';
 import type { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { parseDelayLevel } from '../internal-put.ts';
+import { LightSends } from '../lite/light-sends.ts';
 import { type LogicQueue, logicQueueOf, notLeaderText } from '../statictopic/mapping-context.ts';
 import { looseLogicOffset } from '../statictopic/topic-queue-mapping.ts';
 import { typeInTable } from '../topic/message-type.ts';
@@ -77,6 +79,7 @@ export class SendMessageProcessor {
   readonly #topics: SendTopics;
   readonly #slow: SlowSends;
   readonly #halves: HalfSends;
+  readonly #lights: LightSends;
   readonly #uniqueIds: UniqueIds;
   readonly #held: HeldInput;
   readonly #once: SendDeduplication | undefined;
@@ -129,6 +132,7 @@ export class SendMessageProcessor {
     this.#special = [...SPECIAL].map(nameBytes);
     for (const { hash } of this.#special) this.#specialBytes[hash & 0xff] = 1;
     this.#halves = new HalfSends(context, this.#special);
+    this.#lights = new LightSends(context, this.#special);
     this.#answer = new SendAnswer(config.regionId, config.traceOn, context.storeHost);
     this.#batchAnswer = new BatchAnswer(config.regionId, config.traceOn, context.storeHost);
     const pool = new SendAckPool();
@@ -185,12 +189,19 @@ export class SendMessageProcessor {
       return;
     }
     let half = false;
+    let light = false;
     if (topic.isSlow || (sysFlag & SysFlag.INNER_BATCH) !== 0 || this.#isSpecial()) {
       half = !topic.isSlow && this.#halves.takes(table, sysFlag);
-      if (!half) {
+      light = !half && !topic.isSlow && (sysFlag & SysFlag.INNER_BATCH) === 0 && this.#lights.takes(table);
+      if (!half && !light) {
         this.#slow.send(request, header, topic, queueId, sysFlag, this.#logicOf(topic));
         return;
       }
+    }
+    const refusal = light ? this.#lights.rewrite(table, topic.name) : undefined;
+    if (refusal !== undefined) {
+      refuse(this.#context, request, refusal.code, refusal.remark);
+      return;
     }
     table.putPair(this.#region, this.#regionPair);
     table.putPair(this.#trace, this.#tracePair);
@@ -209,7 +220,7 @@ export class SendMessageProcessor {
     put.propertyTable = table;
     if (half) this.#halves.rewrite(put, table, uniqKey, topic.bytes);
     put.batch = false;
-    put.plain = true;
+    put.plain = !light;
     put.waitStoreMsgOK = this.#waits();
     const result = this.#result;
     const { store, stats } = this.#context;

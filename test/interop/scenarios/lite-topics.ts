@@ -72,11 +72,23 @@ export const liteTopics: Suite = {
           'mqadmin getLiteClientInfo -p LiteParent -g G-Lite -c c1 -s',
           'mqadmin getLiteGroupInfo -p LiteParent -g G-Lite -k 3',
           'mqadmin triggerLiteDispatch -p LiteParent -g G-Lite',
+          'group G-One +lite.bind.topic=LiteParent +lite.sub.model=Exclusive',
+          'use G-One',
+          'ctl PARTIAL_ADD x1 x',
+          'ctl PARTIAL_ADD x2 x',
+          'use G-Wild',
+          'ctl COMPLETE_ADD w1',
+          'send w w0',
+          'pop w1 1 60000 3000',
+          'ack w0',
+          'use G-Lite',
           // Time for the offsets to be saved.
           'pop c1 1 60000 1500',
         );
-        assert.deepEqual(popped(first).sort(), ['a0*0', 'a1*0', 'a2*0', 'b0*0', 'e0*0'], JSON.stringify(first));
-        assert.deepEqual(answers(first, 'acked'), ['OK', 'OK']);
+        assert.deepEqual(popped(first).sort(), ['a0*0', 'a1*0', 'a2*0', 'b0*0', 'e0*0', 'w0*0'], JSON.stringify(first));
+        assert.deepEqual(answers(first, 'acked'), ['OK', 'OK', 'OK']);
+        const notified = first.filter((row) => row['notified']).map((row) => `${row['client']} ${row['notified']}`);
+        assert.deepEqual(notified, ['x1 x'], 'who lost a lite topic for one client alone is told');
         assert.deepEqual(answers(first, 'changed'), ['OK']);
         assert.ok(first.filter((row) => row['popped']).every((row) => row['handle'] === true));
         for (const row of first.filter((row) => row['mqadmin'])) {

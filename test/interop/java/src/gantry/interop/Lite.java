@@ -43,14 +43,14 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
  *
  * <pre>
  * topic NAME +ATTRIBUTES   group NAME +ATTRIBUTES   send LITE BODY...   pop CLIENT COUNT INVISIBLE POLL   ack all|none|BODY...
- * change BODY TIME         ctl ACTION CLIENT LITE...   mqadmin COMMAND ARGUMENTS...
+ * use GROUP                change BODY TIME         ctl ACTION CLIENT LITE...   mqadmin COMMAND ARGUMENTS...
  * </pre>
  */
 final class Lite {
     private final Args args;
     private final String broker;
     private final String topic;
-    private final String group;
+    private String group;
     private final DefaultMQProducer producer;
     private final AdminSteps admin;
     private final MQClientAPIImpl api;
@@ -122,6 +122,9 @@ final class Lite {
                     SendResult result = producer.send(message);
                     Out.line(Out.row("sent", values[i], "lite", values[0], "status", result.getSendStatus().name()));
                 }
+                break;
+            case "use":
+                group = values[0];
                 break;
             case "ctl":
                 ctl(values);
