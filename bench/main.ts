@@ -12,7 +12,9 @@ import { JavaSystem } from '../test/interop/java-system.ts';
 import { Ports } from '../test/interop/ports.ts';
 import type { RunningBroker, System, SystemKind } from '../test/interop/system.ts';
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
+import { measureBrokerQueues } from './broker-queues.ts';
 import { measureFilter } from './filter-load.ts';
+import { measureKeyLookups } from './key-lookups.ts';
 import { measureLight } from './light-queues.ts';
 import { memory } from './process-figures.ts';
 import { linesOf, table, type WorkloadResult } from './report.ts';
@@ -29,7 +31,7 @@ const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --java-options S   options of the broker's JVM, with blanks (default: none, so the JVM's own heap size)
   --loadgen PATH     another load generator with the same flags, to check this one
   --json             JSON instead of the table
-workloads: start restart queues light-queues filter ${workloads.map((workload) => workload.name).join(' ')}`;
+workloads: start restart queues light-queues broker-queues keys filter ${workloads.map((workload) => workload.name).join(' ')}`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -102,9 +104,15 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
   const restart = { rounds: effort.rounds, bytes: values.quick ? 2e8 : 1.7e9, topics: values.quick ? 100 : 2500 };
   if (wanted('restart')) results.push(await measureRestart(all, base, restart, say));
   if (wanted('queues')) results.push(measureQueues(base, restart, say));
+  const own = all.find(({ kind }) => kind === 'gantry')!;
   if (wanted('light-queues')) {
-    const gantry = all.find(({ kind }) => kind === 'gantry')!;
-    results.push(await measureLight(gantry, base, { ...effort, most: values.quick ? 10_000 : 100_000 }, say));
+    results.push(await measureLight(own, base, { ...effort, most: values.quick ? 10_000 : 100_000 }, say));
+  }
+  if (wanted('broker-queues')) {
+    results.push(await measureBrokerQueues(own, base, values.quick ? 101 : 2501, effort, say));
+  }
+  if (wanted('keys')) {
+    results.push(await measureKeyLookups(own, base, values.quick ? 1000 : 100_000, { ...effort, rounds: 1 }, say));
   }
   if (wanted('filter')) results.push(measureFilters());
   for (const syncFlush of [false, true]) {

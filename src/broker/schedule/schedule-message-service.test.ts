@@ -461,3 +461,18 @@ test('a level of more days than a timer of the runtime has bits sleeps', async (
   assert.ok(longest > 3_600_000 && longest < 2 ** 31, `${longest}`);
   await w.stop();
 });
+
+test('enableScheduleMessageStats: what is delivered is counted, in its topic and in the schedule topic’s queue', async () => {
+  for (const enableScheduleMessageStats of [true, false]) {
+    const w = await new World({}, { enableScheduleMessageStats }).start();
+    for (let i = 0; i < 3; i++) await w.send(1, `m${i}`);
+    await w.pass(2000);
+    assert.equal((await w.drain()).length, 3);
+    const { stats, traffic } = w.broker.context;
+    const expected = enableScheduleMessageStats ? 3 : 0;
+    assert.equal(stats.putMessages, expected);
+    assert.equal(traffic.puts.of('T').messages, expected);
+    assert.equal(traffic.gets.of(`${SCHEDULE_TOPIC}@SCHEDULE_CONSUMER`).messages, expected);
+    await w.stop();
+  }
+});

@@ -1,6 +1,7 @@
 // The Go client: producer, push consumer, filters and transactions, against what the Java client sees.
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import type { Child, Row } from '../child.ts';
 import { drain } from '../drained.ts';
 import { storedMessages } from '../probe.ts';
@@ -68,6 +69,20 @@ export const go: Suite = {
           [...(await drain(env.java, env.broker, [topic])).values()].map((row) => [row['uniqKey'], row['bodySha256']]),
         );
         for (const row of received(all.rows)) assert.equal(row['bodySha256'], java.get(row['msgId']), 'another body');
+      },
+    },
+    {
+      name: 'kill -9 between the Go producer and the Go consumer: all that was acknowledged arrives',
+      async run(env) {
+        const options = { storeDir: join(env.dir, 'go-store'), smallFiles: true, brokerName: 'go-kill' };
+        const one = await env.startBroker(env.sutKind, options);
+        const topic = 'GoKilled';
+        const rows = await env.go.run('produce', { namesrv: one.namesrvAddr, topic, mode: 'sync', count: 40 });
+        assert.equal(sent(rows).length, 40);
+        await one.kill();
+        const two = await env.startBroker(env.sutKind, options);
+        const consumer = env.go.start('consume', { namesrv: two.namesrvAddr, topic, group: 'G-GoKilled' });
+        assert.deepEqual(indexes(await consumed(consumer, 40)), range(0, 40));
       },
     },
     {

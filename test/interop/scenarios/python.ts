@@ -1,6 +1,7 @@
 // The Python client, and with it the C++ client: producer, push consumer and pull consumer, against what the Java client sees.
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import type { Child, Row } from '../child.ts';
 import { drain, ofTopic } from '../drained.ts';
 import { storedMessages } from '../probe.ts';
@@ -58,6 +59,20 @@ export const python: Suite = {
         ofQueue.sort((a, b) => Number(a['queueOffset']) - Number(b['queueOffset']));
         assert.deepEqual(new Set(ofQueue.map((row) => row['queueId'])), new Set([2]));
         assert.deepEqual(ofQueue.map(indexOf), range(0, 24));
+      },
+    },
+    {
+      name: 'kill -9 between the Python producer and a pull by Python: all that was acknowledged is there',
+      async run(env) {
+        const options = { storeDir: join(env.dir, 'python-store'), smallFiles: true, brokerName: 'python-kill' };
+        const one = await env.startBroker(env.sutKind, options);
+        const topic = 'PythonKilled';
+        const rows = await env.python.run('produce', { namesrv: one.namesrvAddr, topic, mode: 'sync', count: 40 });
+        assert.equal(sent(rows).length, 40);
+        await one.kill();
+        const two = await env.startBroker(env.sutKind, options);
+        const pulled = await env.python.run('pull', { namesrv: two.namesrvAddr, topic, group: 'G-PythonKilled' });
+        assert.deepEqual(indexes(received(pulled)), range(0, 40));
       },
     },
     {

@@ -1,0 +1,252 @@
+// `npm run soak -- --seconds N`: a broker for a while under what it is meant to bear, and what became of it.
+//
+//   paced      5,000 messages a second of 1 KiB with keys over 8 connections, while old files are removed, and beside 1,000 consumers
+//              that wait: how long an answer takes at worst, how long the loop stands still, memory at the end by that at the beginning
+//   overload   windows 64 times as deep as the broker fills: whether what it takes is as much as with shallow ones, how long that takes,
+//              what is refused and why, memory likewise
+//
+// The machine should do nothing else. It prints JSON.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Histogram } from '../src/common/index.ts';
+import { GantrySystem } from '../test/interop/gantry-system.ts';
+import { Ports } from '../test/interop/ports.ts';
+import { call } from '../test/interop/probe.ts';
+import type { RunningBroker } from '../test/interop/system.ts';
+import { Connection } from './connection.ts';
+import { drive } from './drive.ts';
+import { memory } from './process-figures.ts';
+import { createTopic } from './requests.ts';
+import { Code, encodeTemplate, fillDecimal, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
+
+const { values } = parseArgs({
+  options: { seconds: { type: 'string', default: '60' }, consumers: { type: 'string', default: '1000' } },
+});
+const seconds = Number(values.seconds);
+const consumers = Number(values.consumers);
+
+const CONNECTIONS = 8;
+const QUEUES = 8;
+const RATE = 5000;
+const TICK_MS = 4;
+const PING_MS = 5;
+const SAMPLE_MS = 1000;
+const WARMUP_MS = 2000;
+/** Requests of one connection that the paced load may have in flight: a second's worth. */
+const SLOTS = RATE;
+const SHALLOW = 64;
+const DEEP = 4096;
+const BODY = Buffer.alloc(1024, 'x');
+/** Old files go at once, every ten seconds, so that a short run sees many go. */
+const CONF = {
+  mappedFileSizeCommitLog: 16 * 1024 * 1024,
+  fileReservedTime: 0,
+  deleteWhen: Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0')).join(';'),
+};
+
+/** Memory of the broker while something runs. */
+class MemorySamples {
+  readonly #samples: number[] = [];
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(pid: number) {
+    this.#timer = setInterval(() => this.#samples.push(memory(pid).rssMb), SAMPLE_MS);
+  }
+
+  /** MB: the mean of the first fifth and of the last, and the most. */
+  end(): { firstFifth: number; lastFifth: number; most: number } {
+    clearInterval(this.#timer);
+    const fifth = Math.max(1, Math.floor(this.#samples.length / 5));
+    const mean = (part: readonly number[]): number => part.reduce((sum, one) => sum + one, 0) / part.length;
+    return {
+      firstFifth: mean(this.#samples.slice(0, fifth)),
+      lastFifth: mean(this.#samples.slice(-fifth)),
+      most: Math.max(...this.#samples),
+    };
+  }
+}
+
+/** One connection that sends at a rate and measures from when a message was due. */
+class PacedSender {
+  readonly latency: Histogram;
+  readonly #template: Template;
+  readonly #connection: Connection;
+  readonly #scanner = new ResponseScanner();
+  readonly #warmAt: number;
+  readonly #dueAt = new Float64Array(SLOTS);
+  #sent = 0;
+  answered = 0;
+  readonly refused: Record<string, number> = {};
+
+  constructor(addr: string, latency: Histogram, warmAt: number) {
+    this.latency = latency;
+    this.#warmAt = warmAt;
+    const keys = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010002{uniq:20}\u0002WAIT\u0001true\u0002';
+    const fields = { a: 'PID', b: 'Soak', c: 'TBW102', d: '8', e: '{queue:1}', f: '0', g: '1', h: '0', i: keys };
+    this.#template = encodeTemplate(Code.SEND_MESSAGE_V2, { ...fields, j: '0', k: 'false', m: 'false' }, BODY);
+    this.#connection = new Connection(addr, this, 0, () => {});
+  }
+
+  frame(bytes: Buffer, headerStart: number, headerEnd: number): void {
+    this.#scanner.scan(bytes, headerStart, headerEnd);
+    const { code, slot } = this.#scanner;
+    this.answered++;
+    const now = performance.now();
+    if (code === 0 && now > this.#warmAt) this.latency.add(now - this.#dueAt[slot]!);
+    if (code !== 0) this.refused[code] = (this.refused[code] ?? 0) + 1;
+  }
+
+  chunk(): void {}
+
+  closed(error: Error): void {
+    throw error;
+  }
+
+  /** Sends `count` messages that were due at `dueMs`. */
+  send(count: number, dueMs: number): void {
+    const { bytes, holes } = this.#template;
+    const out = Buffer.allocUnsafe(bytes.length * count);
+    for (let i = 0; i < count; i++) {
+      const number = this.#sent++;
+      const slot = number % SLOTS;
+      this.#dueAt[slot] = dueMs;
+      fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE + slot);
+      fillDecimal(bytes, holes.get('queue')!, number % QUEUES);
+      fillDecimal(bytes, holes.get('key')!, number);
+      fillDecimal(bytes, holes.get('uniq')!, number);
+      out.set(bytes, i * bytes.length);
+    }
+    this.#connection.write(out);
+  }
+
+  get inFlight(): number {
+    return this.#sent - this.answered;
+  }
+
+  end(): void {
+    this.#connection.end();
+  }
+}
+
+/** Connections that ask the same over and over, each when the last is answered. */
+class Asking {
+  readonly wait = new Histogram(64);
+  readonly #connection: Connection;
+  readonly #request: Buffer;
+  readonly #pauseMs: number;
+  #askedAt = 0;
+
+  constructor(addr: string, code: number, fields: Record<string, string>, pauseMs: number) {
+    const { bytes, holes } = encodeTemplate(code, fields);
+    fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE);
+    this.#request = bytes;
+    this.#pauseMs = pauseMs;
+    this.#connection = new Connection(addr, this, 0, () => this.#ask());
+  }
+
+  frame(): void {
+    this.wait.add(performance.now() - this.#askedAt);
+    setTimeout(() => this.#ask(), this.#pauseMs);
+  }
+
+  chunk(): void {}
+
+  closed(error: Error): void {
+    throw error;
+  }
+
+  #ask(): void {
+    this.#askedAt = performance.now();
+    this.#connection.write(this.#request);
+  }
+
+  end(): void {
+    this.#connection.end();
+  }
+}
+
+async function paced(broker: RunningBroker): Promise<object> {
+  const { brokerAddr: addr, pid } = broker;
+  const pull = { consumerGroup: 'GID_idle', topic: 'SoakIdle', queueOffset: '0', maxMsgNums: '32', sysFlag: '6' };
+  const waiting = { commitOffset: '0', suspendTimeoutMillis: '15000', subscription: '*', subVersion: '0' };
+  const idle = Array.from({ length: consumers }, (_, i) => {
+    const fields = { ...pull, ...waiting, queueId: String(i % QUEUES), expressionType: 'TAG' };
+    return new Asking(addr, Code.PULL_MESSAGE, fields, 0);
+  });
+  const ping = new Asking(addr, Code.GET_MAX_OFFSET, { topic: 'SoakIdle', queueId: '0', committed: 'true' }, PING_MS);
+  const latency = new Histogram(64);
+  const start = performance.now();
+  const senders = Array.from({ length: CONNECTIONS }, () => new PacedSender(addr, latency, start + WARMUP_MS));
+  const samples = new MemorySamples(pid);
+  let sent = 0;
+  await new Promise<void>((resolve) => {
+    const timer = setInterval(() => {
+      const now = performance.now();
+      const due = Math.floor(((now - start) * RATE) / 1000) - sent;
+      if (now - start >= seconds * 1000) {
+        clearInterval(timer);
+        resolve();
+        return;
+      }
+      for (const [i, sender] of senders.entries()) {
+        const share = Math.floor((due + i) / CONNECTIONS);
+        if (share > 0) sender.send(share, now);
+        sent += share;
+      }
+    }, TICK_MS);
+  });
+  while (senders.some((sender) => sender.inFlight > 0)) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (const one of [...senders, ...idle, ping]) one.end();
+  return {
+    messages: sent,
+    perSecond: latency.count / (seconds - WARMUP_MS / 1000),
+    p50Ms: latency.quantile(0.5),
+    p99Ms: latency.quantile(0.99),
+    p999Ms: latency.quantile(0.999),
+    maxMs: latency.maxMs,
+    refused: Object.assign({}, ...senders.map((sender) => sender.refused)),
+    // The round trip of the lightest request: the loop never stood still for longer.
+    stallMs: { p99: ping.wait.quantile(0.99), max: ping.wait.maxMs },
+    rssMb: samples.end(),
+  };
+}
+
+async function overload(broker: RunningBroker): Promise<object> {
+  const { brokerAddr: addr, pid } = broker;
+  const shape = { topic: 'Soak', topics: 1, queues: QUEUES, conns: CONNECTIONS, size: 128, batch: 1, keys: false };
+  const load = (window: number, time: number): ReturnType<typeof drive> =>
+    drive('send', { ...shape, mixQueues: true, addr, pid, window, warmup: 2, seconds: time }, undefined);
+  const most = await load(SHALLOW, Math.max(5, seconds / 6));
+  const samples = new MemorySamples(pid);
+  const deep = await load(DEEP, seconds);
+  return {
+    mostPerSecond: most.perSecond,
+    acceptedPerSecond: deep.perSecond,
+    ofMost: deep.perSecond / most.perSecond,
+    p99Ms: deep.p99Ms,
+    maxMs: deep.maxMs,
+    refused: deep.errors,
+    rssMb: samples.end(),
+  };
+}
+
+const base = mkdtempSync(join(tmpdir(), 'gantry-soak-'));
+try {
+  const system = new GantrySystem(new Ports(), base);
+  const broker = await system.startBroker({ storeDir: join(base, 'store'), plain: true, conf: CONF });
+  process.once('exit', () => void broker.kill());
+  await createTopic(broker.brokerAddr, 'Soak', QUEUES);
+  await createTopic(broker.brokerAddr, 'SoakIdle', QUEUES);
+  const runs = { paced: await paced(broker), overload: await overload(broker) };
+  // Old files went: the queues begin here.
+  const minimum = await call(broker.brokerAddr, Code.GET_MIN_OFFSET, { topic: 'Soak', queueId: '0' });
+  const figures = { seconds, ...runs, firstOffset: Number(minimum.fields['offset']) };
+  await broker.stop();
+  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
+} finally {
+  rmSync(base, { recursive: true, force: true });
+}
+process.exit(0);
