@@ -52,7 +52,7 @@ export class RetryPut {
     copy.preparedTransactionOffset = 0;
     if (!ck.suspend) copy.reconsumeTimes++;
     const end = this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
-    if (end > 0) this.#state.onRevived(ck);
+    if (end > 0) this.#state.onLanded(ck);
     return end;
   }
 
