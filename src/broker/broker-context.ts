@@ -157,7 +157,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     storeHost,
     checkPoints,
   });
-  revive.onRevived = (ck) => pop.queues.landed(ck.topic, ck.group, ck.queueId, ck.popTime, 1);
+  revive.onLanded = (ck) => pop.queues.landed(ck.topic, ck.group, ck.queueId, ck.popTime, 1);
   for (const floor of [schedule, transactions, timer, revive]) store.retention.addFloor(floor);
   return {
     config,

@@ -116,6 +116,11 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     for (const [what, count] of Object.entries(context.transactions.counts)) {
       table[`gantryTransactions_${what}`] = String(count);
     }
+    for (const { queueId, position, behind, behindMs } of context.revive.progress()) {
+      table[`gantryRevive_${queueId}`] =
+        `done to ${position}, ${behind} records to do, the oldest pop is over since ${behindMs} ms`;
+    }
+    for (const [what, count] of Object.entries(context.revive.counts)) table[`gantryRevive_${what}`] = String(count);
     table['gantryDelayedMessagesSetAside'] = String(context.schedule.setAside);
     responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes({ table }));
   });

@@ -53,6 +53,10 @@ export class OpenCheckPoints {
     return this.#entries.size;
   }
 
+  has(key: string): boolean {
+    return this.#entries.has(key);
+  }
+
   entries(): Iterable<OpenEntry> {
     return this.#entries.values();
   }

@@ -47,9 +47,9 @@ export class PopReviveService implements RetentionFloor {
     return this.#state.counts;
   }
 
-  /** Told of each message that is revived: it is under way no longer. */
-  set onRevived(fn: (ck: PopCheckPoint) => void) {
-    this.#state.onRevived = fn;
+  /** Told of each message that comes back, or is gone: it is under way no longer. */
+  set onLanded(fn: (ck: PopCheckPoint) => void) {
+    this.#state.onLanded = fn;
   }
 
   /** Begins where the saved positions say. `mostOpen`: pops of one queue that may be open at once. */

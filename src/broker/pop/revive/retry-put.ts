@@ -48,7 +48,7 @@ export class RetryPut {
       end = this.#copy(ck, one, topic, queueId);
       if (end < 0) return end;
     }
-    if (end > 0) this.#state.onRevived(ck);
+    if (end > 0) this.#state.onLanded(ck);
     return end;
   }
 

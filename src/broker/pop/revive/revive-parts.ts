@@ -50,8 +50,8 @@ export class ReviveState {
   readonly counts: ReviveCounts = new ReviveCounts();
   readonly seldom: SeldomWarning;
   running = false;
-  /** Told of each message that is revived; it is under way no longer. */
-  onRevived: (ck: PopCheckPoint) => void = () => {};
+  /** Told of each message that comes back, or is gone: it is under way no longer. */
+  onLanded: (ck: PopCheckPoint) => void = () => {};
   #told = 0;
 
   constructor(parts: ReviveParts, topic: string) {

@@ -8,7 +8,6 @@ import {
   ACK_TAG,
   type AckMsg,
   BATCH_ACK_TAG,
-  type BatchAckMsg,
   CK_TAG,
   decodeAckMsg,
   decodeBatchAckMsg,
@@ -41,6 +40,9 @@ const MOST_BODY = 64 * 1024;
 const MOST_MESSAGES = 127;
 /** Pops after which other work gets its turn. */
 const TURN_POPS = 64;
+/** Bytes of the buffer that is kept for the next read. */
+const MOST_KEPT = 256 * 1024;
+const NO_BYTES = Buffer.alloc(0);
 const TAGS = nameBytes(PropertyName.TAGS);
 const DELIVER_MS = nameBytes(PropertyName.TIMER_DELIVER_MS);
 
@@ -57,6 +59,8 @@ export class ReviveQueue {
   /** What will be known once `end` is reached. */
   #target: { readonly timeMs: number; readonly end: number } | undefined;
   readonly #result = new GetResult();
+  /** What was read last, and will be again. */
+  #bytes: Buffer = NO_BYTES;
   readonly #record = new RecordView();
   readonly #properties = new PropertyTable();
   #pops = 0;
@@ -143,7 +147,8 @@ export class ReviveQueue {
     await repeated((ready) => store.select(request, result, ready));
     const next = result.nextBeginOffset;
     if (result.status !== GetMessageStatus.FOUND) return this.#skip(next);
-    const bytes = Buffer.allocUnsafe(result.totalBytes);
+    if (result.totalBytes > this.#bytes.length) this.#bytes = Buffer.allocUnsafe(result.totalBytes);
+    const bytes = this.#bytes;
     await repeated((ready) => store.copyRecords(result, bytes, 0, ready));
     const view = viewOf(bytes);
     const record = this.#record;
@@ -158,6 +163,7 @@ export class ReviveQueue {
       counts.setAside += missing;
       this.#state.tell(`${missing} records of queue ${this.queueId} from ${this.scanned} on cannot be read`);
     }
+    if (bytes.length > MOST_KEPT) this.#bytes = NO_BYTES;
     this.scanned = next;
     return true;
   }
@@ -192,14 +198,11 @@ export class ReviveQueue {
       const ack = tag === BATCH_ACK_TAG ? batch : decodeAckMsg(body);
       if (ack === undefined) return this.#setAside(offset, `it is no acknowledgement: ${body}`);
       counts.acks++;
-      const dueMs = Number(properties.get(DELIVER_MS) ?? record.storeTimestamp);
-      this.#takeAck(ack, batch, offset, Number.isSafeInteger(dueMs) ? dueMs : record.storeTimestamp);
+      const key = this.#keyOf(ack);
+      const messages = batch === undefined ? [ack.ackOffset] : batch.ackOffsets;
+      const dueMs = this.open.has(key) ? 0 : Number(properties.get(DELIVER_MS) ?? record.storeTimestamp);
+      this.open.ack(key, messages, offset, Number.isSafeInteger(dueMs) ? dueMs : record.storeTimestamp);
     } else this.#setAside(offset, `its tag is ${tag}`);
-  }
-
-  #takeAck(ack: AckMsg, batch: BatchAckMsg | undefined, offset: number, dueMs: number): void {
-    const messages = batch === undefined ? [ack.ackOffset] : batch.ackOffsets;
-    this.open.ack(this.#keyOf(ack), messages, offset, dueMs);
   }
 
   /** RocketMQ: an acknowledgement without the broker's name is of this one. */
@@ -297,6 +300,7 @@ export class ReviveQueue {
     }
     if (gone.length > 0) {
       this.#state.counts.gone += gone.length;
+      for (let i = 0; i < gone.length; i++) this.#state.onLanded(ck);
       this.#state.tell(`${nameOf(ck, gone)} come back no more: they are gone`);
     }
     if (failed.length > 0 && taken) taken = this.#putLater(point, failed, true, puts);
