@@ -39,6 +39,8 @@ const REVIVE_QID = Buffer.from('"reviveQid":"');
 const REST_NUM = Buffer.from('"restNum":"');
 const START_OFFSETS = Buffer.from('"startOffsetInfo":"');
 const POP_CK = Buffer.from('POP_CK\u0001');
+/** How long a pop that finds nothing may be held: long enough for another one to give a queue back, too short to matter at the end of a group. */
+const POLL_MS = 50;
 const QUEUE_ID_AT = 12;
 const QUEUE_OFFSET_AT = 20;
 const HEAD_ROOM = 2048;
@@ -129,7 +131,7 @@ class Popper {
       Code.POP_MESSAGE,
       0,
       `"exp":"*","bornTime":"${Math.floor(performance.timeOrigin + now)}","initMode":"0","topic":"${topic}",\
-"queueId":"-1","consumerGroup":"${run.name}${this.#group}","maxMsgNums":"${batch}","invisibleTime":"${invisibleMs}","pollTime":"0",\
+"queueId":"-1","consumerGroup":"${run.name}${this.#group}","maxMsgNums":"${batch}","invisibleTime":"${invisibleMs}","pollTime":"${POLL_MS}",\
 "expType":"TAG","order":"false"`,
     );
   }

@@ -9,7 +9,7 @@ import {
   SimpleConsumer,
   type SimpleConsumerOptions,
 } from '../client/index.ts';
-import { silentLogger } from '../common/index.ts';
+import { FakeClock, silentLogger } from '../common/index.ts';
 import { RequestCode, toJsonBytes } from '../remoting/index.ts';
 import { type StartBrokerOptions, startBroker, type TestBroker } from './index.ts';
 import { withProducer } from './with-producer.test.support.ts';
@@ -155,4 +155,36 @@ test('a push consumer pops where the broker says so', async (t) => {
   const other = await started(t, server, { group: 'GP' });
   await other.subscribe(TOPIC);
   assert.deepEqual(await drain(other), []);
+});
+
+test('what a listener fails on comes again, and each other message once', async (t) => {
+  const clock = new FakeClock();
+  const server = await filled(t, { clock });
+  const got = new Map<string, number>();
+  await popping(
+    t,
+    server,
+    async ([message]) => {
+      const text = message!.text();
+      const tries = (got.get(text) ?? 0) + 1;
+      got.set(text, tries);
+      assert.equal(message!.topic, TOPIC);
+      assert.equal(message!.reconsumeTimes, tries - 1);
+      return text === '7' && tries < 3 ? 'RECONSUME_LATER' : 'CONSUME_SUCCESS';
+    },
+    { clock },
+  );
+  const end = clock.now() + 600_000;
+  const until = async (condition: () => boolean): Promise<void> => {
+    while (!condition() && clock.now() < end) {
+      clock.advance(100);
+      await new Promise(setImmediate);
+    }
+  };
+  await until(() => got.get('7') === 3);
+  assert.equal(got.get('7'), 3);
+  assert.equal(
+    [...got.values()].reduce((sum, tries) => sum + tries),
+    14,
+  );
 });
