@@ -39,7 +39,7 @@ export class EarlierCopies {
       // A disk that cannot be read now is tried again.
       copies.catch(() => this.#queues.delete(queue));
     }
-    return ((await copies).get(`${key} ${tries}`) ?? -1) >= reviveMs;
+    return ((await copies).get(nameOf(key, tries, message.bodyCrc)) ?? -1) >= reviveMs;
   }
 
   async #read(topic: string, queueId: number): Promise<Map<string, number>> {
@@ -49,14 +49,19 @@ export class EarlierCopies {
     let at = Math.max(store.minOffsetInQueue(topic, queueId), end - MOST_MESSAGES);
     while (at < end) {
       const result = await selectLater(store, topic, queueId, at, READ_MESSAGES, READ_BYTES);
-      for (const { properties, reconsumeTimes, storeTimestamp } of await messagesOf(store, result)) {
+      for (const { bodyCrc, properties, reconsumeTimes, storeTimestamp } of await messagesOf(store, result)) {
         const key = properties.get(PropertyName.UNIQ_KEY);
         if (key !== undefined && storeTimestamp <= this.#startMs)
-          copies.set(`${key} ${reconsumeTimes}`, storeTimestamp);
+          copies.set(nameOf(key, reconsumeTimes, bodyCrc), storeTimestamp);
       }
       if (result.nextBeginOffset <= at) break;
       at = result.nextBeginOffset;
     }
     return copies;
   }
+}
+
+/** Clients that choose their keys themselves may use one twice: the body is to be the same, too. */
+function nameOf(key: string, tries: number, bodyCrc: number): string {
+  return `${key} ${tries} ${bodyCrc}`;
 }
