@@ -38,11 +38,14 @@ async function openGolden(name: string, forgetPosition: boolean): Promise<Revive
   return w.start();
 }
 
-for (const [name, topic, group] of [
-  ['550-plain-clean', 'GoldenPop', 'GID_pop'],
-  ['550-v2topic', 'GoldenV2__', 'GID_v2_'],
+for (const [name, topic, group, isThere] of [
+  ['550-plain-clean', 'GoldenPop', 'GID_pop', false],
+  ['550-v2topic', 'GoldenV2__', 'GID_v2_', false],
+  ['550-plain-clean', 'GoldenPop', 'GID_pop', true],
+  ['550-v2topic', 'GoldenV2__', 'GID_v2_', true],
 ] as const) {
-  test(`${name}: what Java has revived is what we revive, to the byte`, async () => {
+  const what = isThere ? 'is not revived again, though its position is lost' : 'is what we revive, to the byte';
+  test(`${name}: what Java has revived ${what}`, async () => {
     const w = await openGolden(name, true);
     const { topics } = w.broker.context;
     const retryTopic = [...topics.all()].find(
@@ -50,9 +53,16 @@ for (const [name, topic, group] of [
     )!.topicName;
     const java = await w.drain(retryTopic);
     assert.ok(java.length >= 2);
+    if (isThere) {
+      await w.pass(90_000, 250);
+      assert.deepEqual(await w.drain(retryTopic), java, 'it is not revived once more');
+      assert.equal(w.counts.done, java.length);
+      return w.stop();
+    }
+    await w.settle(w.broker.context.store.deleteTopics([retryTopic]));
+    topics.delete(retryTopic);
     await w.pass(90_000, 250);
-    const all = await w.drain(retryTopic);
-    const ours = all.slice(java.length);
+    const ours = await w.drain(retryTopic);
     assert.equal(ours.length, java.length);
     for (const [i, message] of ours.entries()) {
       const { queueOffset, physicalOffset, storeTimestamp, offsetMessageId, ...same } = java[i]!;

@@ -15,6 +15,7 @@ import { errorText, type Timer } from '../../../common/index.ts';
 import { type PopCheckPoint, REVIVE_GROUP, reviveTopic } from '../../../message/index.ts';
 import type { Removal, RetentionFloor } from '../../../store/index.ts';
 import { TIMER_TOPIC } from '../../topic/topic-names.ts';
+import { EarlierCopies } from './earlier-copies.ts';
 import { RetryPut } from './retry-put.ts';
 import { ReviveFrontier } from './revive-frontier.ts';
 import { type ReviveCounts, type ReviveParts, ReviveState } from './revive-parts.ts';
@@ -64,6 +65,7 @@ export class PopReviveService implements RetentionFloor {
       this.#queues.push(new ReviveQueue(this.#state, this.#put, queueId, this.#savedPosition(queueId), mostOpen));
     }
     this.#state.running = true;
+    this.#state.earlier = new EarlierCopies(parts);
     this.#quiet = 0;
     this.#sleep();
   }

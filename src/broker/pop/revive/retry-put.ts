@@ -12,6 +12,7 @@ import {
   popRetryTopic,
   propertiesTextInJavaOrder,
   rePutTimesOf,
+  reviveTimeOf,
   type StoredMessage,
   SysFlag,
 } from '../../../message/index.ts';
@@ -77,6 +78,20 @@ export class RetryPut {
     copy.preparedTransactionOffset = 0;
     if (!ck.suspend) copy.reconsumeTimes++;
     return this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
+  }
+
+  /** Whether an earlier life of the broker has stored that copy. @throws GantryError IO. */
+  async isDone(ck: PopCheckPoint, message: StoredMessage): Promise<boolean> {
+    const { earlier, parts } = this.#state;
+    const topic = this.retryTopicOf(ck);
+    const queues = parts.topics.select(topic)?.writeQueueNums ?? 0;
+    if (queues === 0) return false;
+    const tries = message.reconsumeTimes + (ck.suspend ? 0 : 1);
+    return await earlier.has(topic, this.#queueOf(message, queues), message, tries, reviveTimeOf(ck));
+  }
+
+  #queueOf(message: StoredMessage, queues: number): number {
+    return this.#state.parts.config.useSeparateRetryQueue && message.queueId < queues ? message.queueId : 0;
   }
 
   /** RocketMQ: a message of any retry topic stays in it. */
@@ -161,7 +176,7 @@ export class RetryPut {
       }
       queues = wanted;
     }
-    return config.useSeparateRetryQueue && message.queueId < queues ? message.queueId : 0;
+    return this.#queueOf(message, queues);
   }
 }
 

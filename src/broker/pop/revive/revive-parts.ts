@@ -9,6 +9,7 @@ import type { SubscriptionGroupManager } from '../../subscription/subscription-g
 import type { TimerMessageService } from '../../timer/timer-message-service.ts';
 import type { TopicConfigManager } from '../../topic/topic-config-manager.ts';
 import type { RevivePut } from '../revive-put.ts';
+import { EarlierCopies } from './earlier-copies.ts';
 
 /** So many that cannot be revived are named one by one. */
 const MOST_TOLD = 1000;
@@ -34,6 +35,8 @@ export class ReviveCounts {
   strays = 0;
   /** Messages that were stored in a retry topic. */
   revived = 0;
+  /** Messages that an earlier life of the broker had stored there already. */
+  done = 0;
   /** Messages that were not there any more. */
   gone = 0;
   /** Check points of deleted topics and groups, and of an earlier life of a topic. */
@@ -49,6 +52,7 @@ export class ReviveState {
   readonly topic: string;
   readonly counts: ReviveCounts = new ReviveCounts();
   readonly seldom: SeldomWarning;
+  earlier: EarlierCopies;
   running = false;
   /** Told of each message that comes back, or is gone: it is under way no longer. */
   onLanded: (ck: PopCheckPoint) => void = () => {};
@@ -57,6 +61,7 @@ export class ReviveState {
   constructor(parts: ReviveParts, topic: string) {
     this.parts = parts;
     this.topic = topic;
+    this.earlier = new EarlierCopies(parts);
     this.seldom = new SeldomWarning(parts.clock, parts.logger);
   }
 

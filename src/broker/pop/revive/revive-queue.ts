@@ -311,8 +311,10 @@ export class ReviveQueue {
   async #reviveMessage(ck: PopCheckPoint, offset: number): Promise<number> {
     const { seldom, parts } = this.#state;
     let message: Awaited<ReturnType<MessageAt['read']>>;
+    let isDone = false;
     try {
       message = await this.#at.read(ck.topic, ck.queueId, offset);
+      isDone = message !== undefined && (await this.#put.isDone(ck, message));
     } catch (error) {
       seldom.warn('read', `revive: ${nameOf(ck, [offset])} cannot be read (${errorText(error)}); it is tried again`);
       return NEVER;
@@ -320,6 +322,10 @@ export class ReviveQueue {
     if (message === undefined) return GONE;
     // After a deletion the numbers begin anew: one that was stored after the pop is another message.
     if (parts.store.deletedBelow(ck.topic) > 0 && message.storeTimestamp > ck.popTime) return GONE;
+    if (isDone) {
+      this.#state.counts.done++;
+      return DONE;
+    }
     const end = this.#put.revive(ck, message);
     if (end > 0 && parts.config.enablePopLog) parts.logger.info(`revive: ${nameOf(ck, [offset])} comes back`);
     return end;
@@ -375,8 +381,9 @@ export class ReviveQueue {
   }
 }
 
-/** Instead of the end of a record: there is no such message. */
+/** Instead of the end of a record: there is no such message; it was stored before. */
 const GONE = 0;
+const DONE = -3;
 
 interface Put {
   readonly point: OpenPoint;
