@@ -3,7 +3,7 @@
 
 import type { JsonObject } from '../../remoting/index.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
-import { readInteger, readObject, readText } from '../json-fields.ts';
+import { readInt32, readObject, readText } from '../json-fields.ts';
 import { prettyJson } from '../pretty-json.ts';
 
 export type MessageRequestMode = 'PULL' | 'POP';
@@ -74,7 +74,7 @@ export function readRequestMode(json: JsonObject): RequestModeSetting {
   return {
     consumerGroup: readText(json, 'consumerGroup') ?? '',
     mode: readText(json, 'mode') === 'POP' ? 'POP' : 'PULL',
-    popShareQueueNum: readInteger(json, 'popShareQueueNum') ?? 0,
+    popShareQueueNum: readInt32(json, 'popShareQueueNum') ?? 0,
     topic: readText(json, 'topic') ?? '',
   };
 }

@@ -5,8 +5,8 @@ import type { JsonObject } from '../../remoting/index.ts';
 import { readInteger, readIntegerMap, readList, readObject, readText, toInteger } from '../json-fields.ts';
 import type { PrettyBean } from '../pretty-json.ts';
 
-/** What `OrderInfo.acknowledge` says when no offset is to be committed. */
-export const Acknowledged = { ILLEGAL: -1, STALE: -2 } as const;
+/** What stands in the place of an offset to commit when none is: not handed out, by another pop, and nothing is known of the queue. */
+export const Acknowledged = { ILLEGAL: -1, STALE: -2, UNKNOWN: -3 } as const;
 
 export class OrderInfo {
   readonly popTime: number;

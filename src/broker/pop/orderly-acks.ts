@@ -3,6 +3,7 @@
 
 import { popQueueKey } from '../../message/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { Acknowledged } from './order-info.ts';
 
 export interface OrderlyAck {
   readonly group: string;
@@ -36,8 +37,10 @@ export function ackOrderly(
       done(undefined);
       return;
     }
-    const next = pop.order.commitAndNext(topic, group, queueId, offset, popTime);
-    if (next === -1) {
+    let next = pop.order.commitAndNext(topic, group, queueId, offset, popTime);
+    // What was under way is not known after a kill. RocketMQ: moves behind this message, past others that nobody acknowledged.
+    if (next === Acknowledged.UNKNOWN && offset === old) next = offset + 1;
+    if (next === Acknowledged.ILLEGAL) {
       const key = popQueueKey(topic, group, queueId);
       done(`offset is illegal, key:${key}, old:${old}, commit:${offset}, next:${next}, ${peer}`);
       return;

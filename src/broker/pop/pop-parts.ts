@@ -61,7 +61,7 @@ export interface PopOrder {
   ): string;
   /** Forgets what is under way in a queue: its offset was reset. */
   clearBlock(topic: string, group: string, queueId: number): void;
-  /** Notes an acknowledgement; answers the offset that the group has come to, -1 if the offset was not popped, -2 if it is another pop's. */
+  /** Notes an acknowledgement; answers the offset that the group has come to, or one of `Acknowledged`. */
   commitAndNext(topic: string, group: string, queueId: number, offset: number, popTime: number): number;
   /** A message becomes visible at another time. */
   updateNextVisibleTime(

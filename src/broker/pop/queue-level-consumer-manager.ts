@@ -10,7 +10,7 @@ import type { JsonObject } from '../../remoting/index.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { readObject, toInteger } from '../json-fields.ts';
 import { indent, prettyEntry } from '../pretty-json.ts';
-import { OrderInfo } from './order-info.ts';
+import { Acknowledged, OrderInfo } from './order-info.ts';
 import type { PopOrder } from './pop-parts.ts';
 
 /** RocketMQ: CLEAN_SPAN_FROM_LAST. */
@@ -139,7 +139,7 @@ export class QueueLevelConsumerManager extends ConfigManager implements PopOrder
   /** Notes an acknowledgement: the offset to commit, or one of `Acknowledged`. */
   commitAndNext(topic: string, group: string, queueId: number, offset: number, popTime: number): number {
     const order = this.#find(topic, group, queueId);
-    if (order === undefined) return offset + 1;
+    if (order === undefined) return Acknowledged.UNKNOWN;
     const next = order.info.acknowledge(offset, popTime);
     // Who acknowledges wakes those that wait, if this was the last.
     if (next >= 0) this.#changed(topic, group, queueId, order, true);

@@ -186,6 +186,25 @@ test('one that comes again, since its answer was lost, gets the same messages al
   assert.deepEqual(await take('x'), ['a', 'b']);
 });
 
+test('after a kill an acknowledgement passes over no message that nobody acknowledged', async () => {
+  const { w } = await world();
+  await w.send(['a', 'b', 'c']);
+  const { popped } = await w.pop({ order: true });
+  w.context.offsets.persist();
+  // Its state is saved now and then only.
+  w.context.orders.clearBlock('T', 'G', 0);
+  const offset = (): number => w.context.offsets.query('G', 'T', 0);
+  assert.equal((await w.ack(popped[2]!)).code, 0);
+  assert.equal(offset(), 0);
+  assert.equal((await w.ack(popped[0]!)).code, 0);
+  assert.equal(offset(), 1);
+  const again = await w.pop({ order: true });
+  assert.deepEqual(
+    again.popped.map(({ body }) => body),
+    ['b', 'c'],
+  );
+});
+
 test('apache/rocketmq#10827: nor does it go away empty while another pop reads from the disk', async () => {
   const { w, turns } = await world();
   await w.send(['a', 'b']);

@@ -173,6 +173,8 @@ test('a mode that cannot be is refused, as are bodies that say nothing', async (
   assert.deepEqual(await codes({ ...mode, topic: '%RETRY%G' }), [16, 'retry topic is not allowed to set mode']);
   assert.deepEqual(await codes({ ...mode, topic: 'none' }), [17, 'topic[none] not exist']);
   assert.deepEqual(await codes({ ...mode, topic: 'T' }), [26, 'subscription group does not exist']);
+  // A Java broker could not load the file.
+  assert.equal((await setMode({ ...mode, topic: 'T', popShareQueueNum: 2 ** 31 })).code, 1);
   assert.equal((await query({ topic: '' })).code, 0);
   for (const body of ['', '[]', 'x', '{"topic":"T"}']) {
     assert.equal((await broker.ask(RequestCode.QUERY_ASSIGNMENT, {}, body)).code, 1);
