@@ -1,8 +1,8 @@
 // A small store with a compaction topic, on a disk in memory.
 
 import assert from 'node:assert/strict';
-import { CollectingLogger, FakeClock, SeededRandom, viewOf } from '../../common/index.ts';
-import { MemoryFileSystem } from '../../io/index.ts';
+import { CollectingLogger, FakeClock, GantryError, SeededRandom, viewOf } from '../../common/index.ts';
+import { type FileSystem, MemoryFileSystem } from '../../io/index.ts';
 import { parsePropertyBytes, RecordView, readRecord, Verify } from '../../message/index.ts';
 import { MessageStore } from '../message-store.ts';
 import { PutMessageStatus, PutResult } from '../put/index.ts';
@@ -29,6 +29,7 @@ export class CompactionBench {
   store!: MessageStore;
   readonly config: Partial<MessageStoreConfig>;
   readonly #random: SeededRandom;
+  #life = 0;
 
   constructor(config: Partial<MessageStoreConfig> = {}, seed = 1) {
     this.clock = new FakeClock();
@@ -39,13 +40,30 @@ export class CompactionBench {
     this.#random = new SeededRandom(seed);
   }
 
-  /** Another process on the same disk: what is left of the one before has no time any more. */
+  /** Another process on the same disk: what is left of the one before has no time and no disk any more. */
   anew(): void {
     this.clock = new FakeClock(this.clock.now());
+    this.#life++;
+  }
+
+  /** The disk, as long as this life goes on. */
+  #disk(): FileSystem {
+    const life = this.#life;
+    return new Proxy(this.fs as FileSystem, {
+      get: (fs, name) => {
+        const value = Reflect.get(fs, name, fs) as unknown;
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) => {
+          if (life !== this.#life) throw new GantryError('IO', 'the process is gone');
+          return Reflect.apply(value, fs, args) as unknown;
+        };
+      },
+    });
   }
 
   async open(config: Partial<MessageStoreConfig> = {}): Promise<MessageStore> {
-    const { fs, clock, logger } = this;
+    const { clock, logger } = this;
+    const fs = this.#disk();
     this.store = await MessageStore.open(
       {
         storePathRootDir: ROOT,

@@ -280,7 +280,7 @@ export class CompactionLog {
 
   #writeOut(): void {
     this.list.writeOut();
-    this.reads.maxOffset = this.list.maxOffset;
+    this.reads.maxOffset = Math.min(this.list.maxOffset, this.pendingCut ?? Number.POSITIVE_INFINITY);
   }
 
   #failed(error: unknown): void {

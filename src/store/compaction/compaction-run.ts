@@ -54,9 +54,25 @@ export class CompactionRun {
     await this.#running?.catch(() => {});
   }
 
-  /** Whether files are on their way: they must be where they belong before anything is cut. */
+  /** Whether files are on their way: they must be where they belong before anything of them is cut. */
   get isBegun(): boolean {
     return this.#begun !== undefined;
+  }
+
+  /** Queue offset behind the last record of those files; 0 without any. */
+  get begunBelow(): number {
+    return this.#begun === undefined ? 0 : this.#begun.old.at(-1)!.lastOffset + 1;
+  }
+
+  /** Goes on with a replacement that an error has held up. @throws GantryError IO, DISK_FULL: it has to be gone on with. */
+  async goOn(): Promise<void> {
+    if (this.#begun === undefined || this.#running !== undefined) return;
+    this.#running = this.#finish()
+      .then(() => undefined)
+      .finally(() => {
+        this.#running = undefined;
+      });
+    await this.#running;
   }
 
   /** Compacts what there is to compact; undefined if there is nothing. @throws GantryError IO, DISK_FULL; it may be tried again. */

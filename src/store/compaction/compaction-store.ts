@@ -161,7 +161,12 @@ export class CompactionStore implements RetentionFloor {
   }
 
   #tick(): void {
-    for (const { log } of this.#entries()) {
+    for (const { log, run } of this.#entries()) {
+      if (run.isBegun && !run.isRunning) {
+        void run.goOn().catch((error: unknown) => {
+          if (!(error instanceof GantryError)) throw error;
+        });
+      }
       if (log.pendingCut !== undefined) log.onPendingCut();
       if (log.behind > 0) void log.takeLater();
       if (log.list.unsynced > UNSYNCED_BYTES) void log.flush();
@@ -221,10 +226,10 @@ export class CompactionStore implements RetentionFloor {
       // What the CommitLog has no more was durable before it left it.
       const min = this.#options.source.bounds(log.topic, log.queueId)?.minOffset ?? 0;
       log.cuts++;
-      this.#cutLog(log, Math.max(log.durable, min), 'a sync failed: they are taken in again from the CommitLog');
+      this.#cutLog(log, run, Math.max(log.durable, min), 'a sync failed: they are taken in again from the CommitLog');
     };
     log.onPendingCut = () => {
-      if (!run.isBegun) this.#cutLog(log, log.pendingCut!, 'it is tried again');
+      this.#cutLog(log, run, log.pendingCut!, 'it is tried again');
     };
     log.onDamage = (pair, position) => void this.#mend(log, pair, position);
     // RocketMQ: a delay of its own for each log, the same each time.
@@ -344,25 +349,25 @@ export class CompactionStore implements RetentionFloor {
     for (const { log, run } of this.#entries()) {
       log.cuts++;
       log.takenEnd = Math.min(log.takenEnd, offset);
-      const after = (): void => {
-        const max = this.#options.source.bounds(log.topic, log.queueId)?.maxOffset ?? 0;
-        if (this.#options.positions.get(log.name) >= max) {
-          this.#options.logger.warn(
-            `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
-          );
-        }
-        this.#cutLog(log, max, 'the CommitLog was cut');
-      };
-      if (run.isBegun) void run.idle().then(after);
-      else after();
+      const max = this.#options.source.bounds(log.topic, log.queueId)?.maxOffset ?? 0;
+      if (this.#options.positions.get(log.name) >= max) {
+        this.#options.logger.warn(
+          `${log.topic} queue ${log.queueId}: the CommitLog was cut below what is compacted; messages that newer ones had replaced stay away`,
+        );
+      }
+      this.#cutLog(log, run, max, 'the CommitLog was cut');
     }
   }
 
-  #cutLog(log: CompactionLog, max: number, reason: string): void {
+  #cutLog(log: CompactionLog, run: CompactionRun, max: number, reason: string): void {
     const keepBelow = Math.min(max, log.pendingCut ?? max);
     log.reads.maxOffset = Math.min(log.reads.maxOffset, keepBelow);
     log.taken = Math.min(log.taken, keepBelow);
     log.durable = Math.min(log.durable, keepBelow);
+    if (run.begunBelow > keepBelow) {
+      log.pendingCut = keepBelow;
+      return;
+    }
     try {
       cut(log, keepBelow, reason);
       log.pendingCut = undefined;
