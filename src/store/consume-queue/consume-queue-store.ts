@@ -17,8 +17,11 @@ import { UnsyncedFiles } from './unsynced-files.ts';
 const WRITES_PER_SWEEP = 32;
 /** Files made in one sweep. */
 const CREATES_PER_SWEEP = 8;
-/** Tail bytes of all queues that may wait before the oldest are written although they hold less than 4 KiB. */
-const WAITING_BUDGET_BYTES = 16 * 1024 * 1024;
+/**
+ * Tail bytes of all queues that may wait before the oldest are written although they hold less than 4 KiB: with 100,000 queues 32 units each.
+ * A write to a queue whose file is not open takes some 40 microseconds, and the first one, which makes file and folders, 200.
+ */
+const WAITING_BUDGET_BYTES = 64 * 1024 * 1024;
 /** Open files kept. */
 const MAX_OPEN = 256;
 /** Filler units written at once. */
