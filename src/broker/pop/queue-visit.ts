@@ -248,7 +248,7 @@ export class QueueVisit {
     this.#queue.inFlight += messages;
     this.#queue.usedMs = pop.popTime;
     const entry = context.offsets.of(group, topic);
-    entry.got ??= context.traffic.gets.of(entry.key);
+    entry.got ??= context.traffic.gets.of(context.traffic.groupKey(entry.topic, entry.group));
     entry.got.messages += messages;
     entry.got.bytes += result.totalBytes;
     entry.got.requests++;
