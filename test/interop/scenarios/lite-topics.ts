@@ -95,11 +95,13 @@ export const liteTopics: Suite = {
           assert.doesNotMatch(String(row['output']), /Exception|failed|error/i, String(row['output']));
         }
         const shown = (name: string): string => String(first.find((row) => row['mqadmin'] === name)?.['output']);
-        assert.match(shown('getBrokerLiteInfo'), /Subscription Count|liteSubscriptionCount|3/i);
+        assert.match(shown('getBrokerLiteInfo'), /"LiteParent":60/);
         assert.match(shown('getParentTopicInfo'), /LiteParent/);
         assert.match(shown('getLiteTopicInfo'), /c1/, shown('getLiteTopicInfo'));
         assert.match(shown('getLiteClientInfo'), /c1/, shown('getLiteClientInfo'));
-        assert.match(shown('getLiteGroupInfo'), /\b3\b/, shown('getLiteGroupInfo'));
+        // RocketMQ passes over a lite topic with an "@" in its name.
+        const lag = env.sutKind === 'java' ? 2 : 3;
+        assert.match(shown('getLiteGroupInfo'), new RegExp(`Total Lag Count: ${lag}\\b`), shown('getLiteGroupInfo'));
         await one.kill();
 
         const two = await env.startBroker(env.sutKind, restarted);
