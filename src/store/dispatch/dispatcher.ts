@@ -278,7 +278,7 @@ export class Dispatcher {
     if (lives && !topic.isBatch)
       this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
     const goesFurther = this.#options.multiDispatch && !(lives && topic.isBatch) && mayGoFurther(topic.name);
-    if (goesFurther && this.#putInOneLight(bytes, record, topic, tagsCode)) return;
+    if (goesFurther && this.#properties.hasInner && this.#putInOneLight(bytes, record, topic, tagsCode)) return;
     const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
     if (lives && topic.isBatch) this.#putBatch(bytes, record, topic, tagsCode, properties);
     if (!goesFurther) return;

@@ -32,7 +32,7 @@ export class RecordProperties {
   delayEnd = 0;
   /** Whether there is a property whose name begins with INNER_ (multi-dispatch.ts). */
   hasInner = false;
-  /** Of those: INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET, or what is as long and begins like them. */
+  /** Of those, if there are any: INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET, or what is as long and begins like them. */
   multiDispatchStart = 0;
   multiDispatchEnd = 0;
   multiOffsetStart = 0;
