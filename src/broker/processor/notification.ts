@@ -49,7 +49,7 @@ export class NotificationProcessor {
     const { clock, config } = this.#context;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
-    const queueId = header.int('queueId');
+    const queueId = Math.max(-1, header.int('queueId'));
     const pollTimeMs = header.long('pollTime');
     const bornTime = header.long('bornTime') || clock.now();
     const refusal = this.#refusalOf(topic, group, queueId, request.channel);
@@ -136,6 +136,10 @@ export class NotificationProcessor {
 
   #lookOn(notification: Notification): void {
     const { places } = notification;
+    if (!notification.isWanted) {
+      notification.forget();
+      return;
+    }
     for (; notification.at < places.length; notification.at++) {
       const outcome = this.#hasMessage(notification, places[notification.at]!);
       if (outcome === undefined) {
@@ -147,7 +151,7 @@ export class NotificationProcessor {
       return;
     }
     // While the disk was waited for, something may have come into a queue that had been looked at.
-    if (notification.hasWaited) {
+    if (notification.hasWaited && places.some((place) => this.#endOf(place) > place.seenEnd)) {
       this.look(notification);
       return;
     }
@@ -155,6 +159,10 @@ export class NotificationProcessor {
     if (held === Polling.HELD) return;
     const pollingFull = held === Polling.FULL;
     notification.answer(ResponseCode.SUCCESS, NO_REMARK_SET, { hasMsg: false, pollingFull });
+  }
+
+  #endOf({ topic, queueId }: Place): number {
+    return this.#context.store.maxOffsetInQueue(topic, queueId);
   }
 
   /** The queues to look at: those of the topic, then those of the group's retry topics, which need not match the filter. */
@@ -165,10 +173,10 @@ export class NotificationProcessor {
     const start = random.int(100);
     const addAll = (name: string, filter: TagFilter): void => {
       const count = topics.select(name)?.readQueueNums ?? 0;
-      for (let i = 0; i < count; i++) places.push({ topic: name, queueId: (start + i) % count, filter });
+      for (let i = 0; i < count; i++) places.push(placeOf(name, (start + i) % count, filter));
     };
     if (queueId < 0) addAll(topic, wants.filter);
-    else places.push({ topic, queueId, filter: wants.filter });
+    else places.push(placeOf(topic, queueId, wants.filter));
     addAll(config.enableRetryTopicV2 ? popRetryTopicV2(topic, group) : popRetryTopicV1(topic, group), MATCH_ALL);
     if (config.enableRetryTopicV2 && config.retrieveMessageFromPopRetryTopicV1)
       addAll(popRetryTopicV1(topic, group), MATCH_ALL);
@@ -179,14 +187,16 @@ export class NotificationProcessor {
    * Whether a queue has something to pop. Undefined: bytes are fetched from disk, and then the look goes on. RocketMQ: hasMsgFromQueue,
    * which tries tags alone.
    */
-  #hasMessage(notification: Notification, { topic, queueId, filter }: Place): boolean | undefined {
+  #hasMessage(notification: Notification, place: Place): boolean | undefined {
+    const { topic, queueId, filter } = place;
     const { config, offsets, orders, pop, store } = this.#context;
     const { group, isOrder, attemptId } = notification;
+    place.seenEnd = this.#endOf(place);
     if (isOrder && orders.isBlocked(attemptId, notification.topic, group, queueId, 0)) return false;
     const committed = offsets.query(group, topic, queueId);
     const own = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
     const offset = Math.max(own, pop.queues.latestOffset(topic, group, queueId));
-    const rest = store.maxOffsetInQueue(topic, queueId) - offset;
+    const rest = place.seenEnd - offset;
     if (rest <= 0) return false;
     const matchesAll = filter.all && filter.record === undefined;
     if (matchesAll || rest >= config.maxMessageFilterNumForNotification) return true;
@@ -203,6 +213,12 @@ interface Place {
   readonly topic: string;
   readonly queueId: number;
   readonly filter: TagFilter;
+  /** Where the queue ended when it was looked at. */
+  seenEnd: number;
+}
+
+function placeOf(topic: string, queueId: number, filter: TagFilter): Place {
+  return { topic, queueId, filter, seenEnd: 0 };
 }
 
 interface Wants {
