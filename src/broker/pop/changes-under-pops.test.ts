@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { receiptHandleText } from '../../message/index.ts';
+import { encodeBits, receiptHandleText } from '../../message/index.ts';
 import { FakeChannel } from '../broker-fixture.test.support.ts';
 import { numbered } from '../clock-world.test.support.ts';
 import { PopWorld } from './pop-world.test.support.ts';
@@ -102,4 +102,35 @@ test('acknowledgements in the name of groups that there are not leave nothing be
     traffic.acks.sum((key) => key === 'T@G'),
     1,
   );
+});
+
+test('messages whose check point could not be written are not in flight: the queue is not closed for them', async () => {
+  const w = await PopWorld.open();
+  await w.send(numbered(10));
+  w.fs.fail({ operation: 'write', path: /commitlog/, code: 'DISK_FULL' });
+  const refused = await w.pop({ maxMsgNums: 5 });
+  assert.equal(refused.code, 1);
+  assert.equal(w.context.offsets.query('G', 'T', 0), 0);
+  assert.equal(w.context.pop.queues.inFlight('T', 'G', 0), 0);
+});
+
+test('an acknowledgement of more messages than a record may name takes several, which are all read', async () => {
+  const w = await PopWorld.open();
+  await w.send(numbered(1100));
+  const bits = encodeBits(Array.from({ length: 1100 }, (_, i) => i));
+  const now = w.clock.now();
+  const ack = { c: 'G', t: 'T', r: '0', so: 0, q: 0, rq: 0, pt: now, it: 60_000, b: bits };
+  assert.equal((await w.ask(200151, {}, JSON.stringify({ acks: [ack] }))).code, 0);
+  const counts = (await w.waiting()).map((body) => (JSON.parse(body) as { aol: number[] }).aol.length);
+  assert.deepEqual(counts, [1024, 76]);
+});
+
+test('a batch of acknowledgements that is made to name millions of messages is refused', async () => {
+  const w = await PopWorld.open();
+  await w.send(['m']);
+  const all = Buffer.alloc(8192, 255).toString('base64');
+  const ack = { c: 'G', t: 'T', r: '0', so: 0, q: 0, rq: 0, pt: w.clock.now(), it: 60_000, b: all };
+  const answer = await w.ask(200151, {}, JSON.stringify({ acks: [ack, ack] }));
+  assert.deepEqual([answer.code, answer.remark], [1, 'acks[1]: more than 65536 acknowledged messages']);
+  assert.deepEqual(await w.waiting(), []);
 });

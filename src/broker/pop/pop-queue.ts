@@ -173,6 +173,8 @@ export class PopQueue {
     if (at < 0) return;
     const { start } = ranges[at]!;
     ranges.splice(at);
+    // Some of them will never be acknowledged, and which is not known: too few in flight close no queue.
+    this.inFlight = 0;
     if (at >= this.#committed) return;
     this.#committed = at;
     this.#positions.commit(offsets, this.queueId, start);

@@ -251,8 +251,9 @@ export class QueueVisit {
       pop.body.set(records, at);
       pop.bodyBytes += records.length;
     }
+    // A batch is acknowledged, and comes back, as one. RocketMQ: counts its messages here, and closes the queue in the end.
+    this.#queue.inFlight += count;
     const messages = count + result.batched;
-    this.#queue.inFlight += messages;
     this.#queue.usedMs = pop.popTime;
     const entry = context.offsets.of(group, topic);
     entry.got ??= context.traffic.gets.of(context.traffic.groupKey(entry.topic, entry.group));
