@@ -182,3 +182,14 @@ test('a notification for any queue below 0 is woken by a message', async () => {
   await setImmediate();
   assert.equal(waiting.answer, 'true false');
 });
+
+test('a group that was moved back has messages, also while pops wait for their check points', async () => {
+  const { context, has, put, commit } = await world();
+  await put('a', 2);
+  commit(0, 2);
+  const { queues } = context.pop;
+  queues.add(queues.of('T', 'G', 2), 0, 1, -1);
+  assert.equal(await has(), 'false false');
+  context.offsets.assignReset('G', 'T', 2, 0);
+  assert.equal(await has(), 'true false');
+});

@@ -6,7 +6,7 @@
 //                └ the same queue again when they are there
 
 import type { GantryError } from '../../common/index.ts';
-import { buildSubscription, isTagType, MATCH_ALL, type TagFilter, tagFilterOf } from '../../filter/index.ts';
+import { MATCH_ALL } from '../../filter/index.ts';
 import { popRetryTopicV1, popRetryTopicV2 } from '../../message/index.ts';
 import {
   type Channel,
@@ -16,22 +16,19 @@ import {
   RequestCode,
   ResponseCode,
 } from '../../remoting/index.ts';
-import { GetResult } from '../../store/index.ts';
+import { GetResult, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
 import type { PopWaits } from '../longpolling/pop-waits.ts';
+import { PopFilters } from '../pop/pop-filters.ts';
 import { Polling, type WaitingPop } from '../pop/pop-parts.ts';
 import { isReadable } from '../topic/topic-config.ts';
+import { illegalQueue, type PopRefusal } from './pop-checks.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
-
-interface Refusal {
-  readonly code: number;
-  readonly remark: string;
-}
 
 export class NotificationProcessor {
   readonly #context: BrokerContext;
   readonly #waits: PopWaits;
+  readonly #filters = new PopFilters();
   readonly #result = new GetResult();
 
   constructor(context: BrokerContext, waits: PopWaits) {
@@ -59,16 +56,11 @@ export class NotificationProcessor {
     }
     const type = header.get('expType') ?? '';
     const expression = header.get('exp') ?? '';
-    let filter: TagFilter = MATCH_ALL;
-    if (config.useMessageFilterForNotification && type !== '' && expression !== '') {
-      try {
-        filter = isTagType(type)
-          ? tagFilterOf(buildSubscription(topic, expression, type))
-          : new ExpressionFilter(compileExpression(type, expression));
-      } catch {
-        request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", {});
-        return;
-      }
+    const isFiltered = config.useMessageFilterForNotification && type !== '';
+    const filter = isFiltered ? this.#filters.of(topic, expression, type) : MATCH_ALL;
+    if (filter === undefined) {
+      request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", {});
+      return;
     }
     const isOrder = header.bool('order', false);
     const wants = { topic, group, queueId, filter, isOrder, attemptId: header.get('attemptId'), bornTime, pollTimeMs };
@@ -90,7 +82,7 @@ export class NotificationProcessor {
     request.respond(ResponseCode.SUCCESS, NO_REMARK_SET, { pollingNum });
   }
 
-  #refusalOf(topic: string, group: string, queueId: number, channel: Channel): Refusal | undefined {
+  #refusalOf(topic: string, group: string, queueId: number, channel: Channel): PopRefusal | undefined {
     const { config, groups, topics } = this.#context;
     const { NO_PERMISSION, SUBSCRIPTION_GROUP_NOT_EXIST, TOPIC_NOT_EXIST, INVALID_PARAMETER } = ResponseCode;
     if (!isReadable(config.brokerPermission)) {
@@ -103,10 +95,8 @@ export class NotificationProcessor {
     if (!isReadable(topicConfig.perm)) {
       return { code: NO_PERMISSION, remark: `the topic[${topic}] peeking message is forbidden` };
     }
-    const { readQueueNums } = topicConfig;
-    if (queueId >= readQueueNums) {
-      const remark = `queueId[${queueId}] is illegal, topic:[${topic}] topicConfig.readQueueNums:[${readQueueNums}] consumer:[${channel.remoteAddress}]`;
-      return { code: INVALID_PARAMETER, remark };
+    if (queueId >= topicConfig.readQueueNums) {
+      return { code: INVALID_PARAMETER, remark: illegalQueue(queueId, topicConfig, channel.remoteAddress) };
     }
     const groupConfig = groups.findOrCreate(group);
     if (groupConfig === undefined) {
@@ -189,13 +179,12 @@ export class NotificationProcessor {
    */
   #hasMessage(notification: Notification, place: Place): boolean | undefined {
     const { topic, queueId, filter } = place;
-    const { config, offsets, orders, pop, store } = this.#context;
+    const { config, orders, pop, store } = this.#context;
     const { group, isOrder, attemptId } = notification;
     place.seenEnd = this.#endOf(place);
     if (isOrder && orders.isBlocked(attemptId, notification.topic, group, queueId, 0)) return false;
-    const committed = offsets.query(group, topic, queueId);
-    const own = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
-    const offset = Math.max(own, pop.queues.latestOffset(topic, group, queueId));
+    const next = pop.nextOffset(topic, group, queueId);
+    const offset = next < 0 ? store.minOffsetInQueue(topic, queueId) : next;
     const rest = place.seenEnd - offset;
     if (rest <= 0) return false;
     const matchesAll = filter.all && filter.record === undefined;

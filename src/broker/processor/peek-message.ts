@@ -94,15 +94,14 @@ function queuesOf(context: BrokerContext, peek: Peek): Array<{ topic: string; qu
 }
 
 async function look(context: BrokerContext, peek: Peek): Promise<{ body: Uint8Array; rest: number }> {
-  const { offsets, pop, store } = context;
+  const { pop, store } = context;
   const bodies: Uint8Array[] = [];
   let count = 0;
   let rest = 0;
   let room = MAX_BYTES;
   for (const { topic, queueId } of queuesOf(context, peek)) {
-    const committed = offsets.query(peek.group, topic, queueId);
-    const from = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
-    let offset = Math.max(from, pop.queues.latestOffset(topic, peek.group, queueId));
+    const next = pop.nextOffset(topic, peek.group, queueId);
+    let offset = next < 0 ? store.minOffsetInQueue(topic, queueId) : next;
     rest += store.maxOffsetInQueue(topic, queueId) - offset;
     const wanted = peek.maxMessages - count;
     if (wanted <= 0 || room <= 0) continue;
