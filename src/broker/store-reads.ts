@@ -4,8 +4,20 @@ import { MATCH_ALL } from '../filter/index.ts';
 import { decodeMessages, type StoredMessage } from '../message/index.ts';
 import { GetMessageStatus, GetResult, type MessageStore } from '../store/index.ts';
 
+/** Does what may have to be fetched first, until it is done. Takes no time if nothing is to be fetched. */
+export async function repeated(attempt: (ready: (error?: Error) => void) => boolean): Promise<void> {
+  for (;;) {
+    let told: ((error?: Error) => void) | undefined;
+    const ready = new Promise<void>((resolve, reject) => {
+      told = (error) => (error === undefined ? resolve() : reject(error));
+    });
+    if (attempt((error) => told!(error))) return;
+    await ready;
+  }
+}
+
 /** Chooses records as `MessageStore.select` does, whatever must be fetched first. Rejects if it cannot be. */
-export function selectLater(
+export async function selectLater(
   store: MessageStore,
   topic: string,
   queueId: number,
@@ -14,20 +26,9 @@ export function selectLater(
   maxBytes: number,
 ): Promise<GetResult> {
   const result = new GetResult();
-  return new Promise((resolve, reject) => {
-    const attempt = (): void => {
-      const got = store.select(
-        { topic, queueId, offset, maxMessages, maxBytes, filter: MATCH_ALL },
-        result,
-        (error) => {
-          if (error === undefined) attempt();
-          else reject(error);
-        },
-      );
-      if (got) resolve(result);
-    };
-    attempt();
-  });
+  const request = { topic, queueId, offset, maxMessages, maxBytes, filter: MATCH_ALL };
+  await repeated((ready) => store.select(request, result, ready));
+  return result;
 }
 
 /** Whether a queue's first message is recent enough to be in memory: a group without an offset begins at it. */
@@ -37,17 +38,8 @@ export async function isYoungQueue(store: MessageStore, topic: string, queueId: 
 }
 
 /** Copies chosen records as `MessageStore.copyRecords` does, whatever must be fetched first. Rejects if they cannot be read. */
-export function copyLater(store: MessageStore, result: GetResult, target: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const attempt = (): void => {
-      const got = store.copyRecords(result, target, 0, (error) => {
-        if (error === undefined) attempt();
-        else reject(error);
-      });
-      if (got) resolve();
-    };
-    attempt();
-  });
+export async function copyLater(store: MessageStore, result: GetResult, target: Uint8Array): Promise<void> {
+  await repeated((ready) => store.copyRecords(result, target, 0, ready));
 }
 
 /** The chosen messages, decoded. Rejects if their bytes cannot be read. */

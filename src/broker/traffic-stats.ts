@@ -128,6 +128,10 @@ export class TrafficSet {
     return item.count;
   }
 
+  has(key: string): boolean {
+    return this.#items.has(key);
+  }
+
   /** Messages a second of the last minute. */
   tps(key: string): number {
     return this.#items.get(key)?.rate(MINUTE, 'messages').tps ?? 0;
@@ -284,7 +288,9 @@ export class TrafficStats {
 
   /** So many messages of pops were acknowledged, or given another time. */
   acknowledged(topic: string, group: string, messages: number): void {
-    this.acks.add(this.groupKey(topic, group), messages);
+    const key = this.groupKey(topic, group);
+    // Anybody may acknowledge in the name of any group.
+    if (this.acks.has(key) || key.includes(LIGHT_QUEUES) || this.#source.hasOffsets(key)) this.acks.add(key, messages);
     this.#brokerAcks.add(this.#source.clusterName, messages);
   }
 

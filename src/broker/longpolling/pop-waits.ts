@@ -34,10 +34,8 @@ export class PopWaits {
 
   /** Wakes who waits for a queue if it has something to pop. RocketMQ: notifyLongPollingRequestIfNeed. */
   wakeIfAny(topic: string, group: string, queueId: number): void {
-    const { offsets, pop, store } = this.#context;
-    const latest = offsets.hasReset(group, topic, queueId) ? -1 : pop.queues.latestOffset(topic, group, queueId);
-    const offset = Math.max(offsets.query(group, topic, queueId), latest);
-    if (store.maxOffsetInQueue(topic, queueId) <= offset) return;
+    const { pop, store } = this.#context;
+    if (store.maxOffsetInQueue(topic, queueId) <= pop.nextOffset(topic, group, queueId)) return;
     this.pops.notifyAnyOr(topic, group, queueId);
     this.notifications.notifyGroups(topic, queueId);
   }

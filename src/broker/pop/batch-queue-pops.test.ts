@@ -37,6 +37,7 @@ test('a popped batch comes whole, and its acknowledgement moves the group behind
     second.popped.map(({ message }) => [message.queueOffset, message.properties.get('INNER_NUM')]),
     [[3, '2']],
   );
+  assert.equal(context.pop.queues.inFlight('B', world.group, 0), 2, 'records, as they are acknowledged');
   for (const { popped } of [first, second]) for (const one of popped) assert.equal((await world.ack(one)).code, 0);
   assert.equal((await world.pop({ topic: 'B' })).popped.length, 0);
   assert.equal(context.offsets.query(world.group, 'B', 0), 5);

@@ -31,7 +31,7 @@ export function ackOrderly(
     done(undefined);
     return;
   }
-  pop.queues.of(topic, group, queueId).whenFree(() => {
+  pop.queues.whenFree(topic, group, queueId, () => {
     const old = offsets.query(group, topic, queueId);
     if (offset < old) {
       done(undefined);

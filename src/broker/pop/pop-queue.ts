@@ -39,6 +39,8 @@ export class PopQueue {
   /** Start and time of the last check point: another one of both would be taken for the same. */
   lastStart = -1;
   lastPopTime = -1;
+  /** Changes when what was known of the queue counts no longer: its topic or group was deleted, or its group begins elsewhere. */
+  #life = 0;
   #isLocked = false;
   #waiting: Array<() => void> = [];
   readonly #positions: PopOffsets;
@@ -55,6 +57,10 @@ export class PopQueue {
   }
 
   // --- The lock, for as long as a pop waits for the disk
+
+  get isLocked(): boolean {
+    return this.#isLocked;
+  }
 
   /** False if somebody has it. */
   tryLock(): boolean {
@@ -78,6 +84,12 @@ export class PopQueue {
   }
 
   // --- Positions
+
+  /** Whoever waits while he has the lock takes nothing if this is another number then. */
+  get life(): number {
+    if (this.#offsets?.removed === true) this.clear();
+    return this.#life;
+  }
 
   get #groupOffsets(): GroupOffsets {
     const known = this.#offsets;
@@ -161,6 +173,8 @@ export class PopQueue {
     if (at < 0) return;
     const { start } = ranges[at]!;
     ranges.splice(at);
+    // Some of them will never be acknowledged, and which is not known: too few in flight close no queue.
+    this.inFlight = 0;
     if (at >= this.#committed) return;
     this.#committed = at;
     this.#positions.commit(offsets, this.queueId, start);
@@ -170,7 +184,9 @@ export class PopQueue {
   /** Forgets what was popped: the group begins elsewhere. RocketMQ: clearOffsetQueue. */
   clear(): void {
     this.#offsets?.unsaved?.delete(this.queueId);
+    this.#offsets = undefined;
     this.#ranges = [];
     this.#committed = 0;
+    this.#life++;
   }
 }

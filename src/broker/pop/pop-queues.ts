@@ -84,6 +84,13 @@ export class PopQueues {
     return this.#topics.get(topic)?.get(group)?.[queueId];
   }
 
+  /** Calls `run` when no pop has the queue: at once, or later. */
+  whenFree(topic: string, group: string, queueId: number, run: () => void): void {
+    const queue = this.find(topic, group, queueId);
+    if (queue === undefined) run();
+    else queue.whenFree(run);
+  }
+
   /** The offset at which the next pop begins if pops wait for their check points; -1 if none do. RocketMQ: getLatestOffset. */
   latestOffset(topic: string, group: string, queueId: number): number {
     return this.find(topic, group, queueId)?.latest ?? -1;
@@ -153,7 +160,7 @@ export class PopQueues {
       for (const [group, queues] of groups) {
         if (hasTopic && this.#options.hasGroup(group)) {
           const isUsed = (queue: PopQueue): boolean =>
-            queue !== undefined && (queue.usedMs > before || queue.inFlight > 0 || queue.pending > 0);
+            queue !== undefined && (queue.isLocked || queue.usedMs > before || queue.inFlight > 0 || queue.pending > 0);
           if (queues.some(isUsed)) continue;
         }
         this.#forget(queues);

@@ -54,6 +54,13 @@ export class PopState {
     return queueId >= 0 && queueId < queues;
   }
 
+  /** Where the next pop of a queue begins: what waits for its check point is taken already; -1 for a group without an offset. */
+  nextOffset(topic: string, group: string, queueId: number): number {
+    const { offsets } = this.#parts;
+    const latest = offsets.hasReset(group, topic, queueId) ? -1 : this.queues.latestOffset(topic, group, queueId);
+    return Math.max(offsets.query(group, topic, queueId), latest);
+  }
+
   start(): void {
     this.queues.start();
   }

@@ -37,6 +37,8 @@ export class QueueVisit {
   #result: GetResult | undefined;
   #step: () => boolean;
   #hasMoved = false;
+  /** That of the queue when the visit began to read. */
+  #life: number | undefined;
 
   constructor(parts: VisitParts, pop: Pop, stage: PopStage, queue: PopQueue) {
     this.#parts = parts;
@@ -51,7 +53,9 @@ export class QueueVisit {
   /** True if the visit is over; otherwise it goes on by itself and tells `goOn`. The queue's lock is the visit's. */
   run(): boolean {
     try {
-      if (!this.#step()) return false;
+      // What was deleted or moved while the disk was waited for: this would be of another topic, or of another life of it.
+      const isOver = this.#life !== undefined && this.#life !== this.#queue.life;
+      if (!isOver && !this.#step()) return false;
     } catch (error) {
       this.#failed(errorText(error));
     }
@@ -100,6 +104,7 @@ export class QueueVisit {
     const min = context.store.minOffsetInQueue(topic, queueId);
     if (this.#pop.wants.initMode === INIT_MIN || topic.startsWith(RETRY_PREFIX)) return this.#beginNew(min);
     if (context.config.initPopOffsetByCheckMsgInMem && min <= 0) {
+      this.#life = queue.life;
       this.#step = this.#lookAtFirst;
       return this.#lookAtFirst();
     }
@@ -148,6 +153,7 @@ export class QueueVisit {
     request.offset = offset;
     request.maxMessages = pop.wants.maxMessages - pop.count;
     request.filter = pop.wants.filter;
+    this.#life = queue.life;
     this.#step = this.#select;
     return this.#select();
   }
@@ -178,6 +184,7 @@ export class QueueVisit {
       } else {
         queue.clear();
         queue.commit(nextBeginOffset);
+        this.#life = queue.life;
       }
       request.offset = nextBeginOffset;
       return this.#select();
@@ -244,8 +251,9 @@ export class QueueVisit {
       pop.body.set(records, at);
       pop.bodyBytes += records.length;
     }
+    // A batch is acknowledged, and comes back, as one. RocketMQ: counts its messages here, and closes the queue in the end.
+    this.#queue.inFlight += count;
     const messages = count + result.batched;
-    this.#queue.inFlight += messages;
     this.#queue.usedMs = pop.popTime;
     const entry = context.offsets.of(group, topic);
     entry.got ??= context.traffic.gets.of(context.traffic.groupKey(entry.topic, entry.group));

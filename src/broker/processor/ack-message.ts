@@ -26,6 +26,8 @@ import { TurnAcks } from './turn-acks.ts';
 
 /** Far more than the acknowledgements of a client's pops take. */
 const BATCH_BODY_BYTES = 1024 * 1024;
+/** Messages that one record names: those who read it back take no record beyond 64 KiB. */
+const MOST_OFFSETS = 1024;
 
 export class AckMessageProcessor {
   readonly #context: BrokerContext;
@@ -184,8 +186,13 @@ export class AckMessageProcessor {
     if (of === undefined || !pop.isReviveQueue(reviveQueueId)) return undefined;
     const { offsets: ackOffsets, topic } = of;
     const record = { ackOffset: -1, ackOffsets, startOffset, group, topic, queueId, popTime, brokerName };
-    const isTaken = pop.buffer.ack(record, ackOffsets);
-    if (!isTaken && !pop.revive.batchAck(record, reviveQueueId, popTime + ack.invisibleTimeMs)) return false;
+    const reviveTime = popTime + ack.invisibleTimeMs;
+    if (!pop.buffer.ack(record, ackOffsets)) {
+      for (let at = 0; at < ackOffsets.length; at += MOST_OFFSETS) {
+        record.ackOffsets = ackOffsets.slice(at, at + MOST_OFFSETS);
+        if (!pop.revive.batchAck(record, reviveQueueId, reviveTime)) return false;
+      }
+    }
     traffic.acknowledged(topic, group, ackOffsets.length);
     pop.queues.landed(topic, group, queueId, popTime, ackOffsets.length);
     return true;

@@ -22,6 +22,9 @@ import { TurnAcks } from './turn-acks.ts';
 /** RocketMQ: the fields of ChangeInvisibleTimeResponseHeader are there even in a refusal. */
 const NO_FIELDS: ExtFields = { popTime: 0, invisibleTime: 0, reviveQid: 0 };
 
+/** By so many ms at most changes that follow each other at once go ahead of the clock; beyond that it was set back. */
+const MOST_AHEAD_MS = 1000;
+
 /** Whose time is to change. */
 interface Change {
   readonly group: string;
@@ -104,8 +107,9 @@ export class ChangeInvisibleTimeProcessor {
     const { group, handle, invisibleTimeMs, offset, queueId, topic } = change;
     const { revive } = pop;
     const now = clock.now();
-    // RocketMQ: within one millisecond both check points would bear one name, and the acknowledgement of the old one would be the new one's, too.
-    const popTime = now === handle.popTime ? now + 1 : now;
+    // RocketMQ: within one millisecond two check points would bear one name, and the acknowledgement of the old one would be the new one's, too.
+    const aheadMs = handle.popTime - now;
+    const popTime = aheadMs >= 0 && aheadMs < MOST_AHEAD_MS ? handle.popTime + 1 : now;
     const ck = {
       startOffset: offset,
       popTime,
@@ -158,7 +162,7 @@ export class ChangeInvisibleTimeProcessor {
       responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET, NO_FIELDS);
       return;
     }
-    pop.queues.of(topic, group, queueId).whenFree(() => {
+    pop.queues.whenFree(topic, group, queueId, () => {
       if (isPast()) {
         responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET, NO_FIELDS);
         return;

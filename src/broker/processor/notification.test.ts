@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as setImmediateLater } from 'node:timers';
 import { setImmediate } from 'node:timers/promises';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -147,4 +148,48 @@ test('what may not be popped is not told of', async () => {
   assert.equal(await code({}), 16);
   context.config.brokerPermission = 2;
   assert.equal(await code({}), 16);
+});
+
+test('a notification whose bytes must be fetched each time it looks waits in the end, and stops when its client has gone', async () => {
+  const { broker, context, waits, put } = await world();
+  await put('a');
+  const { store } = context;
+  const select = store.select.bind(store);
+  let looks = 0;
+  store.select = (request, result, ready) => {
+    if (looks++ % 2 === 1) return select(request, result, ready);
+    setImmediateLater(() => ready());
+    return false;
+  };
+  const wants = { consumerGroup: 'G', topic: 'T', queueId: -1, bornTime: 0, expType: 'TAG', exp: 'b' };
+  void broker.ask(RequestCode.NOTIFICATION, { ...wants, pollTime: 10_000 }, '', new FakeChannel());
+  for (let turn = 0; turn < 50; turn++) await setImmediate();
+  assert.equal(waits.notifications.size, 1);
+  const before = looks;
+  const gone = new FakeChannel();
+  void broker.ask(RequestCode.NOTIFICATION, { ...wants, pollTime: 10_000 }, '', gone);
+  gone.close('test');
+  for (let turn = 0; turn < 50; turn++) await setImmediate();
+  assert.equal(looks, before + 1);
+  assert.equal(waits.notifications.size, 1);
+});
+
+test('a notification for any queue below 0 is woken by a message', async () => {
+  const { put, wait } = await world();
+  const waiting = wait({ queueId: -7 });
+  await setImmediate();
+  await put('a', 3);
+  await setImmediate();
+  assert.equal(waiting.answer, 'true false');
+});
+
+test('a group that was moved back has messages, also while pops wait for their check points', async () => {
+  const { context, has, put, commit } = await world();
+  await put('a', 2);
+  commit(0, 2);
+  const { queues } = context.pop;
+  queues.add(queues.of('T', 'G', 2), 0, 1, -1);
+  assert.equal(await has(), 'false false');
+  context.offsets.assignReset('G', 'T', 2, 0);
+  assert.equal(await has(), 'true false');
 });

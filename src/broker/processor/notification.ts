@@ -6,7 +6,7 @@
 //                └ the same queue again when they are there
 
 import type { GantryError } from '../../common/index.ts';
-import { buildSubscription, isTagType, MATCH_ALL, type TagFilter, tagFilterOf } from '../../filter/index.ts';
+import { MATCH_ALL } from '../../filter/index.ts';
 import { popRetryTopicV1, popRetryTopicV2 } from '../../message/index.ts';
 import {
   type Channel,
@@ -16,22 +16,19 @@ import {
   RequestCode,
   ResponseCode,
 } from '../../remoting/index.ts';
-import { GetResult } from '../../store/index.ts';
+import { GetResult, type TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
 import type { PopWaits } from '../longpolling/pop-waits.ts';
+import { PopFilters } from '../pop/pop-filters.ts';
 import { Polling, type WaitingPop } from '../pop/pop-parts.ts';
 import { isReadable } from '../topic/topic-config.ts';
+import { illegalQueue, type PopRefusal } from './pop-checks.ts';
 import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
-
-interface Refusal {
-  readonly code: number;
-  readonly remark: string;
-}
 
 export class NotificationProcessor {
   readonly #context: BrokerContext;
   readonly #waits: PopWaits;
+  readonly #filters = new PopFilters();
   readonly #result = new GetResult();
 
   constructor(context: BrokerContext, waits: PopWaits) {
@@ -49,7 +46,7 @@ export class NotificationProcessor {
     const { clock, config } = this.#context;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
-    const queueId = header.int('queueId');
+    const queueId = Math.max(-1, header.int('queueId'));
     const pollTimeMs = header.long('pollTime');
     const bornTime = header.long('bornTime') || clock.now();
     const refusal = this.#refusalOf(topic, group, queueId, request.channel);
@@ -59,16 +56,11 @@ export class NotificationProcessor {
     }
     const type = header.get('expType') ?? '';
     const expression = header.get('exp') ?? '';
-    let filter: TagFilter = MATCH_ALL;
-    if (config.useMessageFilterForNotification && type !== '' && expression !== '') {
-      try {
-        filter = isTagType(type)
-          ? tagFilterOf(buildSubscription(topic, expression, type))
-          : new ExpressionFilter(compileExpression(type, expression));
-      } catch {
-        request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", {});
-        return;
-      }
+    const isFiltered = config.useMessageFilterForNotification && type !== '';
+    const filter = isFiltered ? this.#filters.of(topic, expression, type) : MATCH_ALL;
+    if (filter === undefined) {
+      request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", {});
+      return;
     }
     const isOrder = header.bool('order', false);
     const wants = { topic, group, queueId, filter, isOrder, attemptId: header.get('attemptId'), bornTime, pollTimeMs };
@@ -90,7 +82,7 @@ export class NotificationProcessor {
     request.respond(ResponseCode.SUCCESS, NO_REMARK_SET, { pollingNum });
   }
 
-  #refusalOf(topic: string, group: string, queueId: number, channel: Channel): Refusal | undefined {
+  #refusalOf(topic: string, group: string, queueId: number, channel: Channel): PopRefusal | undefined {
     const { config, groups, topics } = this.#context;
     const { NO_PERMISSION, SUBSCRIPTION_GROUP_NOT_EXIST, TOPIC_NOT_EXIST, INVALID_PARAMETER } = ResponseCode;
     if (!isReadable(config.brokerPermission)) {
@@ -103,10 +95,8 @@ export class NotificationProcessor {
     if (!isReadable(topicConfig.perm)) {
       return { code: NO_PERMISSION, remark: `the topic[${topic}] peeking message is forbidden` };
     }
-    const { readQueueNums } = topicConfig;
-    if (queueId >= readQueueNums) {
-      const remark = `queueId[${queueId}] is illegal, topic:[${topic}] topicConfig.readQueueNums:[${readQueueNums}] consumer:[${channel.remoteAddress}]`;
-      return { code: INVALID_PARAMETER, remark };
+    if (queueId >= topicConfig.readQueueNums) {
+      return { code: INVALID_PARAMETER, remark: illegalQueue(queueId, topicConfig, channel.remoteAddress) };
     }
     const groupConfig = groups.findOrCreate(group);
     if (groupConfig === undefined) {
@@ -136,6 +126,10 @@ export class NotificationProcessor {
 
   #lookOn(notification: Notification): void {
     const { places } = notification;
+    if (!notification.isWanted) {
+      notification.forget();
+      return;
+    }
     for (; notification.at < places.length; notification.at++) {
       const outcome = this.#hasMessage(notification, places[notification.at]!);
       if (outcome === undefined) {
@@ -147,7 +141,7 @@ export class NotificationProcessor {
       return;
     }
     // While the disk was waited for, something may have come into a queue that had been looked at.
-    if (notification.hasWaited) {
+    if (notification.hasWaited && places.some((place) => this.#endOf(place) > place.seenEnd)) {
       this.look(notification);
       return;
     }
@@ -155,6 +149,10 @@ export class NotificationProcessor {
     if (held === Polling.HELD) return;
     const pollingFull = held === Polling.FULL;
     notification.answer(ResponseCode.SUCCESS, NO_REMARK_SET, { hasMsg: false, pollingFull });
+  }
+
+  #endOf({ topic, queueId }: Place): number {
+    return this.#context.store.maxOffsetInQueue(topic, queueId);
   }
 
   /** The queues to look at: those of the topic, then those of the group's retry topics, which need not match the filter. */
@@ -165,10 +163,10 @@ export class NotificationProcessor {
     const start = random.int(100);
     const addAll = (name: string, filter: TagFilter): void => {
       const count = topics.select(name)?.readQueueNums ?? 0;
-      for (let i = 0; i < count; i++) places.push({ topic: name, queueId: (start + i) % count, filter });
+      for (let i = 0; i < count; i++) places.push(placeOf(name, (start + i) % count, filter));
     };
     if (queueId < 0) addAll(topic, wants.filter);
-    else places.push({ topic, queueId, filter: wants.filter });
+    else places.push(placeOf(topic, queueId, wants.filter));
     addAll(config.enableRetryTopicV2 ? popRetryTopicV2(topic, group) : popRetryTopicV1(topic, group), MATCH_ALL);
     if (config.enableRetryTopicV2 && config.retrieveMessageFromPopRetryTopicV1)
       addAll(popRetryTopicV1(topic, group), MATCH_ALL);
@@ -179,14 +177,15 @@ export class NotificationProcessor {
    * Whether a queue has something to pop. Undefined: bytes are fetched from disk, and then the look goes on. RocketMQ: hasMsgFromQueue,
    * which tries tags alone.
    */
-  #hasMessage(notification: Notification, { topic, queueId, filter }: Place): boolean | undefined {
-    const { config, offsets, orders, pop, store } = this.#context;
+  #hasMessage(notification: Notification, place: Place): boolean | undefined {
+    const { topic, queueId, filter } = place;
+    const { config, orders, pop, store } = this.#context;
     const { group, isOrder, attemptId } = notification;
+    place.seenEnd = this.#endOf(place);
     if (isOrder && orders.isBlocked(attemptId, notification.topic, group, queueId, 0)) return false;
-    const committed = offsets.query(group, topic, queueId);
-    const own = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
-    const offset = Math.max(own, pop.queues.latestOffset(topic, group, queueId));
-    const rest = store.maxOffsetInQueue(topic, queueId) - offset;
+    const next = pop.nextOffset(topic, group, queueId);
+    const offset = next < 0 ? store.minOffsetInQueue(topic, queueId) : next;
+    const rest = place.seenEnd - offset;
     if (rest <= 0) return false;
     const matchesAll = filter.all && filter.record === undefined;
     if (matchesAll || rest >= config.maxMessageFilterNumForNotification) return true;
@@ -203,6 +202,12 @@ interface Place {
   readonly topic: string;
   readonly queueId: number;
   readonly filter: TagFilter;
+  /** Where the queue ended when it was looked at. */
+  seenEnd: number;
+}
+
+function placeOf(topic: string, queueId: number, filter: TagFilter): Place {
+  return { topic, queueId, filter, seenEnd: 0 };
 }
 
 interface Wants {

@@ -25,6 +25,17 @@ test('a peek shows what would be popped next, and takes nothing', async () => {
   assert.deepEqual([none.code, none.remark, none.ext['restNum']], [19, 'NO_MESSAGE_IN_QUEUE', '0']);
 });
 
+test('a peek takes no more bytes of all queues than of one', async () => {
+  const w = await PopWorld.open({ queues: 8, store: { mappedFileSizeCommitLog: 1024 * 1024 } });
+  registerPeekMessage(w.broker, w.context);
+  for (let queueId = 0; queueId < 8; queueId++) await w.settle(w.send(['x'.repeat(700_000)], { queueId }));
+  await w.pop({ maxMsgNums: 0 });
+  const wants = { consumerGroup: 'G', topic: 'T', queueId: -1, maxMsgNums: 1000 };
+  const answer = await w.settle(w.ask(RequestCode.PEEK_MESSAGE, wants));
+  assert.deepEqual([answer.code, answer.ext['restNum']], [0, '8']);
+  assert.ok(answer.body.length < 5_000_000, String(answer.body.length));
+});
+
 test('a peek that may not be is refused, and makes no group', async () => {
   const w = await PopWorld.open();
   registerPeekMessage(w.broker, w.context);

@@ -9,6 +9,7 @@ import { isReadable } from '../topic/topic-config.ts';
 import { illegalQueue, type PopRefusal } from './pop-checks.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
 
+/** Of all queues together, but for the message that goes beyond it. */
 const MAX_BYTES = 4 * 1024 * 1024;
 /** RocketMQ: one of so many looks at the retries first. */
 const RETRY_FIRST = 5;
@@ -93,27 +94,28 @@ function queuesOf(context: BrokerContext, peek: Peek): Array<{ topic: string; qu
 }
 
 async function look(context: BrokerContext, peek: Peek): Promise<{ body: Uint8Array; rest: number }> {
-  const { offsets, pop, store } = context;
+  const { pop, store } = context;
   const bodies: Uint8Array[] = [];
   let count = 0;
   let rest = 0;
+  let room = MAX_BYTES;
   for (const { topic, queueId } of queuesOf(context, peek)) {
-    const committed = offsets.query(peek.group, topic, queueId);
-    const from = committed < 0 ? store.minOffsetInQueue(topic, queueId) : committed;
-    let offset = Math.max(from, pop.queues.latestOffset(topic, peek.group, queueId));
+    const next = pop.nextOffset(topic, peek.group, queueId);
+    let offset = next < 0 ? store.minOffsetInQueue(topic, queueId) : next;
     rest += store.maxOffsetInQueue(topic, queueId) - offset;
     const wanted = peek.maxMessages - count;
-    if (wanted <= 0) continue;
-    let result = await selectLater(store, topic, queueId, offset, wanted, MAX_BYTES);
+    if (wanted <= 0 || room <= 0) continue;
+    let result = await selectLater(store, topic, queueId, offset, wanted, room);
     const { nextBeginOffset, status } = result;
     if (status === GetMessageStatus.OFFSET_TOO_SMALL || status === GetMessageStatus.OFFSET_OVERFLOW_BADLY) {
       offset = nextBeginOffset;
-      result = await selectLater(store, topic, queueId, offset, wanted, MAX_BYTES);
+      result = await selectLater(store, topic, queueId, offset, wanted, room);
     }
     if (result.count === 0) continue;
     const bytes = new Uint8Array(result.totalBytes);
     await copyLater(store, result, bytes);
     bodies.push(bytes.subarray(0, result.totalBytes));
+    room -= result.totalBytes;
     count += result.count;
   }
   return { body: Buffer.concat(bodies), rest };

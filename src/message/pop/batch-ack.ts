@@ -23,7 +23,7 @@ export interface BatchAckBody {
   acks: BatchAck[];
 }
 
-/** Bits of one set that are read at most: far more than a check point has messages, or than a client can have popped at once. */
+/** Bits of one set that are read, and messages that a body names, at most: far more than a check point has messages, or than a client can have popped at once. */
 const MAX_BITS = 65_536;
 
 export function encodeBatchAcks({ brokerName, acks }: BatchAckBody): string {
@@ -54,9 +54,13 @@ export function decodeBatchAcks(json: string): BatchAckBody | string {
   if (acks === undefined || acks === null) return { brokerName: name, acks: [] };
   if (!Array.isArray(acks)) return 'acks is no list';
   const read: BatchAck[] = [];
+  let messages = 0;
   for (const [index, fields] of acks.entries()) {
     const ack = readAck(fields as Record<string, unknown> | null);
     if (typeof ack === 'string') return `acks[${index}]: ${ack}`;
+    messages += ack.bits.length;
+    // A bit here is a number of several digits in the log.
+    if (messages > MAX_BITS) return `acks[${index}]: more than ${MAX_BITS} acknowledged messages`;
     read.push(ack);
   }
   return { brokerName: name, acks: read };

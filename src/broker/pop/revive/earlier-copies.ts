@@ -9,17 +9,22 @@ import type { ReviveParts } from './revive-parts.ts';
 const MOST_MESSAGES = 20_000;
 const READ_MESSAGES = 256;
 const READ_BYTES = 1024 * 1024;
+/** Copies of all queues that are kept; those of further queues are not looked for, and may come twice. */
+const MOST_KEPT = 400_000;
 /** Ms after the start in which such pops come. */
 const KEPT_MS = 600_000;
 
 export class EarlierCopies {
   readonly #parts: ReviveParts;
   readonly #startMs: number;
+  readonly #most: number;
+  #kept = 0;
   /** By retry topic and queue: when the newest copy was stored, by unique key and tries. */
   #queues = new Map<string, Promise<Map<string, number>>>();
 
-  constructor(parts: ReviveParts) {
+  constructor(parts: ReviveParts, most: number = MOST_KEPT) {
     this.#parts = parts;
+    this.#most = most;
     this.#startMs = parts.clock.now();
   }
 
@@ -29,11 +34,13 @@ export class EarlierCopies {
     const key = message.properties.get(PropertyName.UNIQ_KEY);
     if (key === undefined || this.#parts.clock.now() > this.#startMs + KEPT_MS) {
       this.#queues.clear();
+      this.#kept = 0;
       return false;
     }
     const queue = `${topic} ${queueId}`;
     let copies = this.#queues.get(queue);
     if (copies === undefined) {
+      if (this.#kept >= this.#most) return false;
       copies = this.#read(topic, queueId);
       this.#queues.set(queue, copies);
       // A disk that cannot be read now is tried again.
@@ -57,6 +64,7 @@ export class EarlierCopies {
       if (result.nextBeginOffset <= at) break;
       at = result.nextBeginOffset;
     }
+    this.#kept += copies.size;
     return copies;
   }
 }

@@ -4,6 +4,7 @@
 import { MATCH_ALL } from '../../../filter/index.ts';
 import { decodeMessages, type StoredMessage } from '../../../message/index.ts';
 import { GetMessageStatus, GetResult, isLightQueue, type MessageStore } from '../../../store/index.ts';
+import { repeated } from '../../store-reads.ts';
 
 const ONE_MESSAGE_BYTES = 1;
 
@@ -30,17 +31,5 @@ export class MessageAt {
     // The record of a light queue's message bears the place in its topic's own queue.
     const found = isLightQueue(topic) ? next - 1 : message.queueOffset;
     return found === offset ? message : undefined;
-  }
-}
-
-/** Does what may have to be fetched first, until it is done. Takes no time if nothing is to be fetched. */
-export async function repeated(attempt: (ready: (error?: Error) => void) => boolean): Promise<void> {
-  for (;;) {
-    let told: ((error?: Error) => void) | undefined;
-    const ready = new Promise<void>((resolve, reject) => {
-      told = (error) => (error === undefined ? resolve() : reject(error));
-    });
-    if (attempt((error) => told!(error))) return;
-    await ready;
   }
 }

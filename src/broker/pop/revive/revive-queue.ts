@@ -24,7 +24,8 @@ import {
   Verify,
 } from '../../../message/index.ts';
 import { GetMessageStatus, GetResult, getStatusName, PutMessageStatus } from '../../../store/index.ts';
-import { MessageAt, repeated } from './message-at.ts';
+import { repeated } from '../../store-reads.ts';
+import { MessageAt } from './message-at.ts';
 import { OpenCheckPoints, type OpenEntry, type OpenPoint } from './open-check-points.ts';
 import { LATER, NEVER, type RetryPut } from './retry-put.ts';
 import type { ReviveState } from './revive-parts.ts';

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ackUniqueId, encodeAckMsg, encodeCheckPoint, REVIVE_GROUP } from '../../../message/index.ts';
 import { numbered } from '../../clock-world.test.support.ts';
+import { EarlierCopies } from './earlier-copies.ts';
+import type { ReviveParts } from './revive-parts.ts';
 import { ReviveWorld, ROUNDS_MS } from './revive-world.test.support.ts';
 
 /** Messages m0 to m9 of T. */
@@ -193,6 +195,23 @@ test('stops, kills and power cuts at any time: all that is not acknowledged come
     assert.equal(saved, end - 1, `seed ${seed}`);
     await w.stop();
   }
+});
+
+test('what an earlier life has revived is remembered of so many messages alone', async () => {
+  const w = await new ReviveWorld().start();
+  w.make(['R1', 'R2']);
+  for (const topic of ['R1', 'R2']) await w.send(3, topic);
+  const { clock, store } = w.broker.context;
+  const copies = new EarlierCopies({ clock, store } as ReviveParts, 3);
+  for (const [topic, isKnown] of [
+    ['R1', true],
+    ['R2', false],
+    ['R1', true],
+  ] as const) {
+    const [message] = await w.drain(topic);
+    assert.equal(await copies.has(topic, 0, message!, 0, message!.storeTimestamp), isKnown, topic);
+  }
+  await w.stop();
 });
 
 test('a kill before the position is saved: what was revived is not stored once more, whatever became of the copy', async () => {
