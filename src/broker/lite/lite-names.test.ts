@@ -81,4 +81,5 @@ test('write queues come by broker name, from masters that may be written to, or 
   };
   assert.deepEqual(brokersOfQueues(route), ['a', 'b', 'b']);
   assert.deepEqual(brokersOfQueues({ ...route, orderTopicConf: 'x:2;a:1' }), ['x', 'x', 'a']);
+  assert.equal(brokersOfQueues({ orderTopicConf: 'x:2147483647' }).length, 65_536);
 });
