@@ -109,6 +109,19 @@ test('the lite topics of a parent go with it, and the offsets of a lite group wi
   assert.equal(context.lite.subscriptions.count, 0);
 });
 
+test('a lite topic that a send makes while its parent is being deleted goes with it', async () => {
+  const world = await LiteWorld.open();
+  const { lite } = world.broker.context;
+  await world.sends('a', 'a0');
+  const hold = world.broker.fs.hold('sync', 'commitlog');
+  const gone = world.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'P' });
+  for (let turn = 0; turn < 4; turn++) await Promise.resolve();
+  const sent = await world.send('b', 'b0');
+  hold.end();
+  assert.deepEqual([sent.code, (await gone).code], [0, 0]);
+  assert.equal(lite.lifecycle.lightQueues, 0);
+});
+
 test('a lite topic that is deleted leaves nothing behind for a client that was to look at it', async () => {
   const world = await LiteWorld.open({ broker: { liteLagLatencyCollectEnable: true } });
   const { lite } = world.broker.context;
