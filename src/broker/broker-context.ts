@@ -15,6 +15,7 @@ import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { LiteService } from './lite/lite-service.ts';
+import type { NameServers } from './name-servers.ts';
 import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { SlowConsumers } from './offset/slow-consumers.ts';
@@ -24,7 +25,7 @@ import { QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts
 import { PopReviveService } from './pop/revive/pop-revive-service.ts';
 import { RuntimeConfig } from './runtime-config.ts';
 import { ScheduleMessageService } from './schedule/schedule-message-service.ts';
-import { BrokerPeers, type BrokerPeersDeps } from './statictopic/broker-peers.ts';
+import { BrokerPeers } from './statictopic/broker-peers.ts';
 import { MappingCleanService } from './statictopic/mapping-clean-service.ts';
 import { TopicQueueMappingManager } from './statictopic/topic-queue-mapping-manager.ts';
 import { SubscriptionGroupManager } from './subscription/subscription-group-manager.ts';
@@ -90,12 +91,12 @@ export interface BrokerContextOptions {
   /** Told of new and changed topics, for an incremental registration. */
   readonly registerTopics: TopicsChanged;
   /** How other brokers are reached. Default: none is. */
-  readonly reach?: Omit<BrokerPeersDeps, 'clock'>;
+  readonly reach?: NameServers;
   /** Told of topics that sends have created, so that they spread. Default: nobody is. */
   readonly spreadTopic?: TopicCreated;
 }
 
-const NOBODY: Omit<BrokerPeersDeps, 'clock'> = {
+const NOBODY: NameServers = {
   invoke: () => Promise.reject(new GantryError('REMOTING_CONNECT', 'no other broker can be reached from here')),
   nameServers: () => [],
 };

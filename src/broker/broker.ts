@@ -27,6 +27,7 @@ import { writeQueues } from './lite/write-queues.ts';
 import { Arrivals } from './longpolling/arrivals.ts';
 import { PopWaits } from './longpolling/pop-waits.ts';
 import { PullRequestHold } from './longpolling/pull-request-hold.ts';
+import type { NameServers } from './name-servers.ts';
 import { ConsumerOffsetManager } from './offset/consumer-offset-manager.ts';
 import { NO_ORDER_TABLES, QueueLevelConsumerManager } from './pop/queue-level-consumer-manager.ts';
 import { AckMessageProcessor } from './processor/ack-message.ts';
@@ -200,6 +201,10 @@ export class Broker {
       undo.push(() => store.close());
       let registration: NameServerRegistration | undefined;
       let spread: TopicSpread | undefined;
+      const reach: NameServers = {
+        invoke: (...request) => client.invoke(...request),
+        nameServers: () => registration?.knownAt() ?? [],
+      };
       const context = createBrokerContext({
         config: shared,
         fs,
@@ -210,10 +215,7 @@ export class Broker {
         storeHost: hostField(config.brokerIP1, advertisedPort),
         filters,
         ...(options.settings === undefined ? {} : { settings: options.settings }),
-        reach: {
-          invoke: (...request) => client.invoke(...request),
-          nameServers: () => registration?.knownAt() ?? [],
-        },
+        reach,
         registerTopics: (topics) => void registration?.registerTopics(topics.map((topic) => topic.topicName)),
         spreadTopic: (topic) => {
           if (context.config.gantrySpreadNewTopics) spread?.add(topic);
@@ -252,23 +254,15 @@ export class Broker {
         {
           clusterName: config.brokerClusterName,
           brokerName: config.brokerName,
-          nameServers: () => registration?.knownAt() ?? [],
+          nameServers: reach.nameServers,
           select: (topic) => context.topics.select(topic),
         },
-        { clock, logger, invoke: (...request) => client.invoke(...request) },
+        { clock, logger, invoke: reach.invoke },
       );
 
-      context.lite.sharding.writeQueues = writeQueues(() => registration?.knownAt() ?? [], client);
+      context.lite.sharding.writeQueues = writeQueues(reach);
 
-      const routes = new TopicRoutes(
-        {
-          clock,
-          logger,
-          nameServers: () => registration?.knownAt() ?? [],
-          invoke: (...request) => client.invoke(...request),
-        },
-        config.loadBalancePollNameServerInterval,
-      );
+      const routes = new TopicRoutes({ clock, logger, ...reach }, config.loadBalancePollNameServerInterval);
       const arrivals = new Arrivals(store);
       const hold = new PullRequestHold(clock, store, arrivals);
       const waits = new PopWaits(context, arrivals);

@@ -1,33 +1,20 @@
 // The queues of topics in the whole cluster, as name servers know them: asked for when a client first asks for its share of a topic, and
 // then every `loadBalancePollNameServerInterval` while clients ask. RocketMQ: TopicRouteInfoManager.
 
-import { type Clock, errorText, GantryError, type Logger, SeldomWarning, type Timer } from '../../common/index.ts';
-import { type JsonObject, parseJson, type RemotingResponse, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { type Clock, errorText, type Logger, SeldomWarning, type Timer } from '../../common/index.ts';
+import type { JsonObject } from '../../remoting/index.ts';
 import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
 import { readInteger, readList, readText } from '../json-fields.ts';
+import { MOST_QUEUES, type NameServers, topicRoute } from '../name-servers.ts';
 import { isReadable } from '../topic/topic-config.ts';
 import { RETRY_GROUP_TOPIC_PREFIX } from '../topic/topic-names.ts';
 
-/** RocketMQ: GET_TOPIC_ROUTE_TIMEOUT. */
-const TIMEOUT_MS = 3000;
 /** Topics that nobody has asked for in so many rounds are asked about no more. */
 const UNUSED_ROUNDS = 4;
-/** Queues of a broker in a route that is believed. */
-const MOST_QUEUES = 65_536;
 
-export interface TopicRoutesDeps {
+export interface TopicRoutesDeps extends NameServers {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Addresses of the name servers that know this broker now. */
-  readonly nameServers: () => readonly string[];
-  /** Sends a request to `host:port`. Rejects with GantryError REMOTING_... */
-  readonly invoke: (
-    address: string,
-    code: number,
-    ext: { topic: string },
-    body: null,
-    timeoutMs: number,
-  ) => Promise<RemotingResponse>;
 }
 
 interface KnownTopic {
@@ -81,7 +68,7 @@ export class TopicRoutes {
 
   async #fetch(topic: string): Promise<readonly MessageQueue[] | undefined> {
     try {
-      const route = await this.#route(topic);
+      const route = await topicRoute(this.#deps, topic);
       if (route === undefined) {
         // RocketMQ: what it knew of a retry topic stays.
         if (!topic.startsWith(RETRY_GROUP_TOPIC_PREFIX)) this.#known.delete(topic);
@@ -97,23 +84,6 @@ export class TopicRoutes {
       if (!this.#stopped) this.#warnings.warn('route', `the queues of ${topic} are not found: ${errorText(error)}`);
       return undefined;
     }
-  }
-
-  /** By the first name server that answers; undefined if the topic is not known there. */
-  async #route(topic: string): Promise<JsonObject | undefined> {
-    let failure: unknown = new GantryError('REMOTING_CONNECT', 'no name server knows this broker');
-    for (const address of this.#deps.nameServers()) {
-      try {
-        const code = RequestCode.GET_ROUTEINFO_BY_TOPIC;
-        const response = await this.#deps.invoke(address, code, { topic }, null, TIMEOUT_MS);
-        if (response.code === ResponseCode.TOPIC_NOT_EXIST) return undefined;
-        if (response.code === ResponseCode.SUCCESS) return parseJson(response.body) as JsonObject;
-        failure = new GantryError('RESPONSE', `code ${response.code}${response.remark ? `, ${response.remark}` : ''}`);
-      } catch (error) {
-        failure = error;
-      }
-    }
-    throw failure;
   }
 
   #begin(): void {

@@ -58,6 +58,19 @@ test('with enableLmqQuota a send that would make one light queue too many is ref
   assert.equal(third.code, 2017);
   assert.match(third.remark!, /^\[LMQ_CONSUME_QUEUE_NUM_EXCEEDED\]lmq consume queue num exceeded\./);
   await world.sends('a', 'a1');
+  const { context } = world.broker;
+  await context.store.deleteTopics(['%LMQ%$P$a']);
+  assert.equal((await world.send('c', 'c0')).code, 0, 'one that is deleted makes room');
+  const many = await world.send('', 'm', { INNER_MULTI_DISPATCH: '%LMQ%x,%LMQ%y' });
+  assert.equal(many.code, 2017);
+});
+
+test('with enableLmqQuota one message does not make more light queues than are left', async () => {
+  const world = await LiteWorld.open({ store: { enableLmqQuota: true, maxLmqConsumeQueueNum: 2 } });
+  const names = Array.from({ length: 50 }, (_, i) => `%LMQ%q${i}`);
+  assert.equal((await world.send('', 'm', { INNER_MULTI_DISPATCH: names.join(',') })).code, 2017);
+  assert.equal((await world.send('', 'm', { INNER_MULTI_DISPATCH: '%LMQ%a,%LMQ%b,%LMQ%a' })).code, 0);
+  assert.equal(world.broker.context.lite.lifecycle.lightQueues, 2);
 });
 
 test('a delayed message comes to its lite topic when it is due', async () => {

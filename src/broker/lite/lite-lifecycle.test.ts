@@ -40,7 +40,7 @@ test('a lite topic without a message for so long as its parent says is deleted, 
   assert.deepEqual([...(context.lite.subscriptions.of('c1')?.queues ?? [])], ['%LMQ%$P$b']);
   await world.subscribe('c1', ['a']);
   await world.sends('a', 'again');
-  assert.deepEqual((await world.pop('c1')).bodies, ['again', 'b1'], 'a new one of that name begins at 0');
+  assert.deepEqual((await world.pop('c1')).bodies, ['b1', 'again'], 'a new one of that name begins at 0');
   assert.equal(context.store.maxOffsetInQueue('%LMQ%$P$a', 0), 1);
 });
 
@@ -107,4 +107,58 @@ test('the lite topics of a parent go with it, and the offsets of a lite group wi
   assert.equal((await world.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'P' })).code, 0);
   assert.equal(context.lite.lifecycle.lightQueues, 0);
   assert.equal(context.lite.subscriptions.count, 0);
+});
+
+test('a lite topic that a send makes while its parent is being deleted goes with it', async () => {
+  const world = await LiteWorld.open();
+  const { lite } = world.broker.context;
+  await world.sends('a', 'a0');
+  const hold = world.broker.fs.hold('sync', 'commitlog');
+  const gone = world.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'P' });
+  for (let turn = 0; turn < 4; turn++) await Promise.resolve();
+  const sent = await world.send('b', 'b0');
+  hold.end();
+  assert.deepEqual([sent.code, (await gone).code], [0, 0]);
+  assert.equal(lite.lifecycle.lightQueues, 0);
+});
+
+test('a lite topic that is deleted leaves nothing behind for a client that was to look at it', async () => {
+  const world = await LiteWorld.open({ broker: { liteLagLatencyCollectEnable: true } });
+  const { lite } = world.broker.context;
+  world.makeGroup('W', { '+lite.sub.wildcard': 'true' });
+  await world.ctl('COMPLETE_ADD', 'w1', [], { group: 'W' });
+  await world.subscribe('c1', ['a', 'b']);
+  await world.sends('a', 'a0');
+  await world.sends('b', 'b0', 'b1');
+  const first = await world.pop('c1', { maxMsgNum: 2 });
+  assert.deepEqual(first.bodies, ['a0', 'b0']);
+  assert.equal(lite.lags.byTime('G', 'P', 9).lags.length, 1);
+  for (const got of first.got) await world.ack(got);
+  await lite.lifecycle.deleteAll('P');
+  assert.deepEqual([lite.events.hasNext('c1'), lite.lags.byTime('G', 'P', 9).lags.length], [false, 0]);
+  assert.equal((await world.pop('c1')).code, 210);
+  assert.equal((await world.pop('w1', { consumerGroup: 'W' })).code, 210);
+  for (const group of ['G', 'W']) for (const name of ['a', 'b']) assert.equal(world.offsetOf(name, group), -1);
+});
+
+test('a lite topic that is deleted while a pop reads it: the pop has nothing of it, and a new one of that name loses nothing', async () => {
+  const world = await LiteWorld.open();
+  const { context } = world.broker;
+  const { lite, store } = context;
+  await world.subscribe('c1', ['a']);
+  await world.sends('a', 'a0');
+  const copy = store.copyRecords.bind(store);
+  let gone: Promise<void> | undefined;
+  store.copyRecords = (result, target, at, later) => {
+    if (gone !== undefined) return copy(result, target, at, later);
+    gone = lite.lifecycle.deleteAll('P');
+    gone.then(() => later(undefined), later);
+    return false;
+  };
+  const popped = await world.pop('c1');
+  for (const got of popped.got) await world.ack(got);
+  assert.deepEqual([popped.code, lite.order.size, world.offsetOf('a')], [210, 0, -1]);
+  await world.subscribe('c1', ['a']);
+  await world.sends('a', 'again');
+  assert.deepEqual((await world.pop('c1')).bodies, ['again']);
 });

@@ -10,6 +10,7 @@ import { isLightQueue } from '../../store/index.ts';
 import type { ConsumerOffsetManager } from '../offset/consumer-offset-manager.ts';
 import type { SubscriptionGroupManager } from '../subscription/subscription-group-manager.ts';
 import type { TopicConfigManager } from '../topic/topic-config-manager.ts';
+import type { LiteLags } from './lite-lag.ts';
 import { boundGroups, topicTtls } from './lite-metadata.ts';
 import { isLiteQueueOf, liteParts } from './lite-names.ts';
 import type { LiteOrder } from './lite-order.ts';
@@ -32,6 +33,7 @@ export interface LiteLifecycleOptions {
   readonly offsets: ConsumerOffsetManager;
   readonly order: LiteOrder;
   readonly subscriptions: LiteSubscriptions;
+  readonly lags: LiteLags;
 }
 
 interface Seen {
@@ -151,12 +153,16 @@ export class LiteLifecycle {
   }
 
   async #delete(wanted: readonly string[], isDoomed: (queue: string) => boolean = () => true): Promise<void> {
-    const { groups, offsets, order, store, subscriptions } = this.#options;
+    const { groups, lags, offsets, order, store, subscriptions } = this.#options;
     const queues: string[] = [];
     await store.deleteTopics(wanted, (queue) => isDoomed(queue) && queues.push(queue) > 0);
     const bound = boundGroups(groups);
     for (const queue of queues) {
-      for (const group of bound.get(liteParts(queue)?.parent ?? '') ?? []) order.remove(queue, group);
+      const parent = liteParts(queue)?.parent ?? '';
+      for (const group of bound.get(parent) ?? []) {
+        order.remove(queue, group);
+        lags.note(group, parent, queue, undefined);
+      }
       offsets.removeTopic(queue);
       subscriptions.removeQueue(queue);
       this.#seen.delete(queue);

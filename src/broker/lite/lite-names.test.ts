@@ -67,6 +67,13 @@ test('lite topics are shared out over the write queues of all brokers, and all a
   assert.ok(sharding.isKnown('P'), 'a name server that is gone is not asked by every request');
 });
 
+test('routes that are not to be had are forgotten as others are, however many topics are named', async () => {
+  const sharding = new LiteSharding('b0', new FakeClock(), new CollectingLogger());
+  sharding.writeQueues = () => Promise.reject(new Error('nobody answers'));
+  for (let i = 0; i <= 4096; i++) await sharding.know(`P${i}`);
+  assert.deepEqual([sharding.isKnown('P0'), sharding.isKnown('P4096')], [false, true]);
+});
+
 test('write queues come by broker name, from masters that may be written to, or as an order configuration says', () => {
   const queue = (brokerName: string, writeQueueNums: number, perm = 6) => ({
     brokerName,
@@ -81,4 +88,5 @@ test('write queues come by broker name, from masters that may be written to, or 
   };
   assert.deepEqual(brokersOfQueues(route), ['a', 'b', 'b']);
   assert.deepEqual(brokersOfQueues({ ...route, orderTopicConf: 'x:2;a:1' }), ['x', 'x', 'a']);
+  assert.equal(brokersOfQueues({ orderTopicConf: 'x:2147483647' }).length, 65_536);
 });

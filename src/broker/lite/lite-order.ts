@@ -120,7 +120,7 @@ export class LiteOrder {
   /** Has one message come back at another time. */
   changeVisible(queue: string, group: string, offset: number, popTime: number, visibleAt: number): void {
     const popped = this.#table.get(keyOf(queue, group));
-    if (popped === undefined || popped.popTime !== popTime) return;
+    if (popped === undefined || popped.popTime !== popTime || !popped.offsets.includes(offset)) return;
     popped.visibleAt ??= new Map();
     popped.visibleAt.set(offset, visibleAt);
     this.#ring(popped, queue, group);

@@ -65,13 +65,14 @@ export class LiteService {
       wake: (clientId) => this.hold.wake(clientId),
     });
     this.subscriptions.listener = this.events;
-    this.lifecycle = new LiteLifecycle({ ...options, order: this.order, subscriptions: this.subscriptions });
     this.lags = new LiteLags({
       config,
       offsets,
       endOf,
       storeTimeOf: (queue, offset) => store.messageStoreTimestamp(queue, 0, offset),
     });
+    const { order, subscriptions, lags } = this;
+    this.lifecycle = new LiteLifecycle({ ...options, order, subscriptions, lags });
   }
 
   /** Offset behind the last message of a light queue; 0 if there is none. */

@@ -61,15 +61,16 @@ export class LiteSharding {
 
   async #ask(parent: string): Promise<void> {
     const at = this.#clock.now();
+    let brokers: readonly string[] | undefined;
     try {
-      const brokers = await this.writeQueues!(parent);
-      if (this.#routes.size >= MOST_ROUTES) this.#routes.clear();
-      this.#routes.set(parent, { at, brokers });
+      brokers = await this.writeQueues!(parent);
     } catch (error) {
       // The route of before is better than none.
-      this.#routes.set(parent, { at, brokers: this.#routes.get(parent)?.brokers });
+      brokers = this.#routes.get(parent)?.brokers;
       this.#warnings.warn('route', `the route of ${parent} is not to be had: ${errorText(error)}`);
     }
+    if (this.#routes.size >= MOST_ROUTES && !this.#routes.has(parent)) this.#routes.clear();
+    this.#routes.set(parent, { at, brokers });
   }
 }
 

@@ -80,17 +80,20 @@ function followOne(
       const config = groups.find(group);
       if (config?.consumeEnable !== true) return illegal('Consumer group is not allowed to consume.');
       subscriptions.heardFrom(clientId, channel);
-      if (action === 'COMPLETE_ADD') {
+      const whole = action === 'COMPLETE_ADD';
+      if (whole && isWildcardGroup(config)) {
         subscriptions.replace(clientId, group, topic, queues);
         return undefined;
       }
-      const quota = subscriptions.overQuota(clientId, group, queues);
+      const quota = subscriptions.overQuota(clientId, group, topic, queues, whole);
       if (quota !== undefined) {
+        if (whole) subscriptions.renew(clientId);
         const remark = `org.apache.rocketmq.broker.lite.LiteQuotaException: ${quota}`;
         return { code: ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, remark };
       }
       if (isWildcardGroup(config)) return illegal('subscribe lite operation is not supported for this group');
-      subscriptions.add(clientId, group, topic, queues, from);
+      if (whole) subscriptions.replace(clientId, group, topic, queues);
+      else subscriptions.add(clientId, group, topic, queues, from);
       return undefined;
     }
     case 'PARTIAL_REMOVE':

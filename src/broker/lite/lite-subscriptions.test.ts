@@ -185,3 +185,43 @@ test('a client that subscribes to more than it can be given gets all of it in ti
   }
   assert.equal(seen.size, names.length);
 });
+
+test('setting all that a client subscribes to is no way around the quotas, and keeps what it has', async () => {
+  const world = await LiteWorld.open({ broker: { maxLiteSubscriptionCount: 5 } });
+  const { subscriptions } = world.broker.context.lite;
+  world.makeGroup('G', { '+lite.sub.client.quota': '3' });
+  assert.equal((await world.ctl('COMPLETE_ADD', 'c1', ['a', 'b', 'c'])).code, 0);
+  const more = await world.ctl('COMPLETE_ADD', 'c1', ['a', 'b', 'c', 'd']);
+  assert.deepEqual([more.code, /lite\.sub\.client\.quota/.test(more.remark ?? '')], [2018, true]);
+  assert.equal(
+    (await world.ctl('COMPLETE_ADD', 'c2', ['a', 'b', 'c'])).code,
+    2018,
+    'six would be too many for the broker',
+  );
+  assert.equal((await world.ctl('PARTIAL_ADD', 'c2', ['a', 'b', 'c'])).code, 2018);
+  assert.equal((await world.ctl('COMPLETE_ADD', 'c2', ['a', 'b'])).code, 0);
+  assert.equal(
+    (await world.ctl('COMPLETE_ADD', 'c1', ['c', 'd', 'e'])).code,
+    0,
+    'two of them in the place of two others',
+  );
+  assert.equal(subscriptions.count, 5);
+  await world.pass(150_000);
+  assert.equal((await world.ctl('COMPLETE_ADD', 'c1', ['c', 'd', 'e', 'f'])).code, 2018);
+  await world.pass(100_000);
+  assert.deepEqual([subscriptions.of('c1')?.queues.size, subscriptions.of('c2')], [3, undefined]);
+});
+
+test('clients that were refused, that left or lost what they had are not remembered', async () => {
+  const world = await LiteWorld.open({ broker: { maxLiteSubscriptionCount: 1 } });
+  const { subscriptions } = world.broker.context.lite;
+  world.makeGroup('G', { '+lite.sub.model': 'Exclusive' });
+  await world.subscribe('c1', ['a']);
+  for (let i = 0; i < 20; i++) {
+    await world.ctl('PARTIAL_ADD', `refused${i}`, ['x']);
+    await world.ctl('PARTIAL_REMOVE', `unknown${i}`, ['x']);
+  }
+  assert.deepEqual([subscriptions.of('refused0'), subscriptions.of('unknown0')], [undefined, undefined]);
+  subscriptions.clean();
+  assert.equal(subscriptions.connections, 1);
+});

@@ -82,6 +82,11 @@ export class LiteSubscriptions {
     return this.#count;
   }
 
+  /** Clients whose connection is known. */
+  get connections(): number {
+    return this.#channels.size;
+  }
+
   of(clientId: string): LiteSubscription | undefined {
     return this.#clients.get(clientId);
   }
@@ -97,18 +102,33 @@ export class LiteSubscriptions {
     this.#channels.set(clientId, channel);
   }
 
-  /** Why a client of a group may not subscribe to so many lite topics more; undefined if it may. */
-  overQuota(clientId: string, group: string, queues: ReadonlySet<string>): string | undefined {
-    const { config, groups } = this.#options;
+  /**
+   * Why a client of a group may not subscribe to so many lite topics more; undefined if it may. `whole`: to these alone. RocketMQ: asks
+   * only for those that are added in part, and takes any number of them at once.
+   */
+  overQuota(
+    clientId: string,
+    group: string,
+    topic: string,
+    queues: ReadonlySet<string>,
+    whole: boolean,
+  ): string | undefined {
+    const { config, groups, isActive } = this.#options;
     const own = this.#clients.get(clientId)?.queues;
     let fresh = 0;
-    for (const queue of queues) if (own?.has(queue) !== true) fresh++;
+    let known = 0;
+    for (const queue of queues) {
+      if (own?.has(queue) === true) known++;
+      else if (isActive(topic, queue)) fresh++;
+    }
     if (fresh === 0) return undefined;
-    if (this.#count >= config.maxLiteSubscriptionCount) {
+    const before = own?.size ?? 0;
+    const after = fresh + (whole ? known : before);
+    if (this.#count - before + after > config.maxLiteSubscriptionCount) {
       return `lite subscription quota exceeded ${config.maxLiteSubscriptionCount}`;
     }
     const most = clientQuota(groups.find(group));
-    if ((own?.size ?? 0) + fresh <= most) return undefined;
+    if (after <= most) return undefined;
     return `lite subscription quota exceeded ${most} (lite.sub.client.quota of the group ${group}, for the client ${clientId})`;
   }
 
@@ -126,8 +146,15 @@ export class LiteSubscriptions {
     }
   }
 
+  /** Keeps what a client subscribes to. */
+  renew(clientId: string): void {
+    const subscription = this.#clients.get(clientId);
+    if (subscription !== undefined) subscription.updatedAt = this.#options.clock.now();
+  }
+
   /** Takes lite topics from what a client subscribes to. */
   remove(clientId: string, group: string, topic: string, queues: ReadonlySet<string>): void {
+    if (!this.#clients.has(clientId)) return;
     const subscription = this.#subscription(clientId, group, topic);
     const reset = isReset(this.#options.groups.find(group), 'unsubscribe');
     for (const queue of queues) {
@@ -172,11 +199,14 @@ export class LiteSubscriptions {
 
   /** Ends the subscriptions to a lite topic that is deleted. */
   removeQueue(queue: string): void {
-    for (const clientId of this.#queues.get(queue)?.keys() ?? []) {
+    const clients = this.#queues.get(queue);
+    if (clients === undefined) return;
+    this.#queues.delete(queue);
+    for (const { clientId, group } of clients.values()) {
       this.#clients.get(clientId)?.queues.delete(queue);
       this.#count--;
+      this.listener?.unsubscribed(clientId, group, queue);
     }
-    this.#queues.delete(queue);
   }
 
   /** The clients of one group that a queue's messages are for. */
@@ -212,7 +242,7 @@ export class LiteSubscriptions {
     return this.#queues.size === 0;
   }
 
-  /** Ends the subscriptions of clients that did not renew them. */
+  /** Ends the subscriptions of clients that did not renew them; connections of clients without any are forgotten. */
   clean(): void {
     const { clock, config, logger } = this.#options;
     const oldest = clock.now() - config.liteSubscriptionCheckTimeoutMills;
@@ -221,6 +251,8 @@ export class LiteSubscriptions {
       logger.info(`lite subscriptions of ${clientId} (group ${group}, topic ${topic}) end: it did not renew them`);
       this.removeAll(clientId);
     }
+    // Of clients that were refused, or that others took everything from.
+    for (const clientId of this.#channels.keys()) if (!this.#clients.has(clientId)) this.#channels.delete(clientId);
   }
 
   #subscription(clientId: string, group: string, topic: string): LiteSubscription {

@@ -210,7 +210,8 @@ export class PopLiteProcessor {
     pop: Pop,
   ): Promise<Taken | undefined> {
     const { lite, offsets, stats, store, traffic } = this.#context;
-    if (lite.order.isBlocked(attemptId, queue, group, invisibleTime)) return undefined;
+    // Deleted since it had news.
+    if (lite.endOf(queue) <= 0 || lite.order.isBlocked(attemptId, queue, group, invisibleTime)) return undefined;
     const offset = await this.#offsetOf(queue, group);
     let result = await selectLater(store, queue, 0, offset, most, room);
     if (isElsewhere(result.status)) {
@@ -222,6 +223,8 @@ export class PopLiteProcessor {
     await copyLater(store, result, bytes);
     const body = bytes.subarray(0, result.totalBytes);
     const got = [...result.ordinals.subarray(0, result.count)];
+    // Deleted while it was read, and maybe made anew.
+    if (lite.endOf(queue) < result.nextBeginOffset) return undefined;
     if (got.length === 0) {
       // Damaged, all of them: what lies behind is looked at next time.
       this.#move(queue, group, offset, result.nextBeginOffset);
@@ -254,7 +257,8 @@ export class PopLiteProcessor {
         (await isYoungQueue(store, queue, 0));
       const first = young ? 0 : Math.max(0, lite.endOf(queue) - 1);
       // Somebody may have said meanwhile where it is to begin.
-      if (offsets.query(group, queue, 0) < 0) offsets.commit('getPopOffset', group, queue, 0, first);
+      if (offsets.query(group, queue, 0) < 0 && lite.endOf(queue) > 0)
+        offsets.commit('getPopOffset', group, queue, 0, first);
     }
     const reset = offsets.takeReset(group, queue, 0);
     if (reset < 0) return offsets.find(group, queue)?.committed.get(0) ?? 0;
@@ -264,6 +268,7 @@ export class PopLiteProcessor {
   }
 
   #move(queue: string, group: string, from: number, to: number): void {
+    if (this.#context.lite.endOf(queue) <= 0) return;
     this.#context.logger.warn(`offset of ${queue}@${group} is corrected from ${from} to ${to}`);
     this.#context.offsets.commit('CorrectOffset', group, queue, 0, to);
   }

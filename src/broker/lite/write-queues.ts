@@ -1,39 +1,17 @@
-// The write queues of a topic over the whole cluster, as Java's clients order them, from the first name server that answers. RocketMQ:
-// TopicRouteInfoManager, MQClientInstance#topicRouteData2TopicPublishInfo.
+// The write queues of a topic over the whole cluster, as Java's clients order them. RocketMQ: TopicRouteInfoManager,
+// MQClientInstance#topicRouteData2TopicPublishInfo.
 
-import { type JsonObject, parseJson, type RemotingResponse, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import type { JsonObject } from '../../remoting/index.ts';
 import { readInteger, readList, readObject, readText } from '../json-fields.ts';
+import { MOST_QUEUES, type NameServers, topicRoute } from '../name-servers.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import type { WriteQueues } from './lite-sharding.ts';
 
-const TIMEOUT_MS = 3000;
-
-interface Client {
-  invoke(
-    address: string,
-    code: number,
-    ext: Record<string, string>,
-    body: Uint8Array | null,
-    timeoutMs: number,
-  ): Promise<RemotingResponse>;
-}
-
-/** Looks routes up at whichever name servers are known when it is called. */
-export function writeQueues(nameServers: () => readonly string[], client: Client): WriteQueues {
+/** Looks routes up at whichever name servers are known when it is called; a broker without any is alone. */
+export function writeQueues(servers: NameServers): WriteQueues {
   return async (topic) => {
-    let failure: unknown;
-    for (const address of nameServers()) {
-      try {
-        const code = RequestCode.GET_ROUTEINFO_BY_TOPIC;
-        const response = await client.invoke(address, code, { topic }, null, TIMEOUT_MS);
-        if (response.code !== ResponseCode.SUCCESS) return undefined;
-        return brokersOfQueues(parseJson(response.body) as JsonObject);
-      } catch (error) {
-        failure = error;
-      }
-    }
-    if (failure !== undefined) throw failure;
-    return undefined;
+    const route = servers.nameServers().length === 0 ? undefined : await topicRoute(servers, topic);
+    return route && brokersOfQueues(route);
   };
 }
 
@@ -42,7 +20,7 @@ export function brokersOfQueues(route: JsonObject): string[] {
   const order = readText(route, 'orderTopicConf') ?? '';
   const brokers: string[] = [];
   const add = (name: string, count: number): void => {
-    for (let i = 0; i < count; i++) brokers.push(name);
+    for (let i = 0; i < Math.min(MOST_QUEUES, count); i++) brokers.push(name);
   };
   if (order !== '') {
     for (const part of order.split(';')) {

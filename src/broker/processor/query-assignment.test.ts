@@ -36,7 +36,7 @@ async function world(config: Partial<BrokerConfig> = {}) {
       clock: broker.clock,
       logger: broker.logger,
       nameServers: () => ['ns:1'],
-      invoke: async (_address, _code, ext) => answer(ext.topic),
+      invoke: async (_address, _code, ext) => answer(String(ext['topic'])),
     },
     30_000,
   );

@@ -118,7 +118,8 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     }
   }
   answerLater(request, async (responder) => {
-    if (isLiteTopic(context.topics.select(topic))) await context.lite.lifecycle.deleteAll(topic);
+    const isParent = isLiteTopic(context.topics.select(topic));
+    if (isParent) await context.lite.lifecycle.deleteAll(topic);
     await context.store.deleteTopics(doomed);
     let offsetsChanged = false;
     for (const name of doomed) {
@@ -128,6 +129,8 @@ function deleteTopic(context: BrokerContext, request: Request): void {
       context.orders.removeTopic(name);
       if (context.offsets.removeTopic(name)) offsetsChanged = true;
     }
+    // Those that sends have made until the topic was gone.
+    if (isParent) await context.lite.lifecycle.deleteAll(topic);
     // A group that comes back with its old progress would skip what is sent to the topic from now on.
     if (offsetsChanged) context.offsets.persist();
     responder.respond(ResponseCode.SUCCESS);

@@ -13,6 +13,7 @@ import {
   RequestCode,
   ResponseCode,
 } from '../../remoting/index.ts';
+import { refused } from '../name-servers.ts';
 import type { RegistrationBodies, RegistrationBody } from './registration-body.ts';
 
 /** Who registers. */
@@ -290,10 +291,6 @@ export function within(clock: Clock, limitMs: number, work: Promise<unknown>): P
     };
     work.then(done, done);
   });
-}
-
-function refused(response: RemotingResponse): GantryError {
-  return new GantryError('RESPONSE', `code ${response.code}${response.remark ? `, ${response.remark}` : ''}`);
 }
 
 function sameVersion(a: unknown, b: unknown): boolean {

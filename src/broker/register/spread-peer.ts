@@ -3,8 +3,9 @@
 // three requests as it answers mqadmin.
 
 import { decodeProperties, parseProperties } from '../../common/config/index.ts';
-import { type Clock, errorText, GantryError, type Logger, type SeldomWarning } from '../../common/index.ts';
+import { type Clock, errorText, type Logger, type SeldomWarning } from '../../common/index.ts';
 import { type ExtFields, type RemotingResponse, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { type Invoke, refused } from '../name-servers.ts';
 import type { TopicConfig } from '../topic/topic-config.ts';
 import { AUTO_CREATE_TOPIC_KEY_TOPIC } from '../topic/topic-names.ts';
 import { MOST_WAITING, TwoTries } from './two-tries.ts';
@@ -12,20 +13,13 @@ import { MOST_WAITING, TwoTries } from './two-tries.ts';
 export interface SpreadDeps {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Sends a request to `host:port`. Rejects with GantryError REMOTING_... */
-  readonly invoke: (
-    address: string,
-    code: number,
-    ext: ExtFields,
-    body: Uint8Array | null,
-    timeoutMs: number,
-  ) => Promise<RemotingResponse>;
+  readonly invoke: Invoke;
 }
 
 export type TopicNow = (topic: string) => TopicConfig | undefined;
 
 /** How long a request may take. */
-export const SPREAD_TIMEOUT_MS = 3_000;
+const TIMEOUT_MS = 3_000;
 
 export class SpreadPeer {
   /** `host:port` as the name server has it. */
@@ -130,16 +124,11 @@ export class SpreadPeer {
   }
 
   #ask(code: number, ext: ExtFields): Promise<RemotingResponse> {
-    return this.#deps.invoke(this.address, code, ext, null, SPREAD_TIMEOUT_MS);
+    return this.#deps.invoke(this.address, code, ext, null, TIMEOUT_MS);
   }
 
   #warn(text: string): void {
     if (this.#stopped) return;
     this.#warnings.warn(this.#name, `new topics do not spread to ${this.#name} at ${this.address}: ${text}`);
   }
-}
-
-/** What an answer becomes that is not the wanted one. */
-export function refused(response: RemotingResponse): GantryError {
-  return new GantryError('RESPONSE', `code ${response.code}${response.remark ? `, ${response.remark}` : ''}`);
 }

@@ -266,7 +266,7 @@ test('a name server that fails is asked once more', async () => {
   assert.deepEqual(await world.settle(), ['n:1 route']);
   world.clock.advance(10 * SECOND_TRY_MS);
   assert.deepEqual(await world.settle(), []);
-  assert.deepEqual(world.logger.texts(), ['new topics do not spread, as other brokers are not found: code 1, no']);
+  assert.deepEqual(world.logger.texts(), ['new topics do not spread, as other brokers are not found: n:1: code 1, no']);
 });
 
 test('one topic that is refused does not stop those behind it; one that cannot be asked for is not created', async () => {

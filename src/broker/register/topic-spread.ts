@@ -10,11 +10,12 @@
 // being until an administrator creates it elsewhere.
 
 import { errorText, SeldomWarning } from '../../common/index.ts';
-import { type JsonObject, parseJson, RequestCode, ResponseCode } from '../../remoting/index.ts';
+import type { JsonObject } from '../../remoting/index.ts';
 import { readInteger, readList, readObject, readText } from '../json-fields.ts';
+import { topicRoute } from '../name-servers.ts';
 import { isWriteable, type TopicConfig } from '../topic/topic-config.ts';
 import { AUTO_CREATE_TOPIC_KEY_TOPIC } from '../topic/topic-names.ts';
-import { refused, SPREAD_TIMEOUT_MS, type SpreadDeps, SpreadPeer, type TopicNow } from './spread-peer.ts';
+import { type SpreadDeps, SpreadPeer, type TopicNow } from './spread-peer.ts';
 import { MOST_WAITING, TwoTries } from './two-tries.ts';
 
 export interface SpreadOptions {
@@ -77,26 +78,15 @@ export class TopicSpread {
     return peer;
   }
 
-  /** The other masters of the cluster that take new topics, name to address, by the first name server that answers. */
+  /** The other masters of the cluster that take new topics, name to address; none without a name server. */
   async #masters(): Promise<Map<string, string>> {
     const { nameServers, clusterName, brokerName } = this.#options;
-    const ext = { topic: AUTO_CREATE_TOPIC_KEY_TOPIC };
-    let failure: unknown;
-    for (const address of nameServers()) {
-      try {
-        const code = RequestCode.GET_ROUTEINFO_BY_TOPIC;
-        const response = await this.#deps.invoke(address, code, ext, null, SPREAD_TIMEOUT_MS);
-        if (response.code === ResponseCode.TOPIC_NOT_EXIST) return new Map();
-        if (response.code !== ResponseCode.SUCCESS) throw refused(response);
-        const masters = writableMasters(parseJson(response.body) as JsonObject, clusterName);
-        masters.delete(brokerName);
-        return masters;
-      } catch (error) {
-        failure = error;
-      }
-    }
-    if (failure === undefined) return new Map();
-    throw failure;
+    if (nameServers().length === 0) return new Map();
+    const { invoke } = this.#deps;
+    const route = await topicRoute({ invoke, nameServers }, AUTO_CREATE_TOPIC_KEY_TOPIC);
+    const masters = writableMasters(route ?? {}, clusterName);
+    masters.delete(brokerName);
+    return masters;
   }
 }
 

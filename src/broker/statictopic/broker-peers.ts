@@ -6,25 +6,15 @@ import { type Clock, GantryError } from '../../common/index.ts';
 import {
   type ExtFields,
   type JsonObject,
-  parseJson,
   type RemotingResponse,
   RequestCode,
   ResponseCode,
 } from '../../remoting/index.ts';
 import { readObject, readText } from '../json-fields.ts';
+import { askNameServers, type NameServers, topicRoute } from '../name-servers.ts';
 
-export interface BrokerPeersDeps {
+export interface BrokerPeersDeps extends NameServers {
   readonly clock: Clock;
-  /** Sends a request to `host:port`. Rejects with GantryError REMOTING_... */
-  readonly invoke: (
-    address: string,
-    code: number,
-    ext: ExtFields,
-    body: Uint8Array | null,
-    timeoutMs: number,
-  ) => Promise<RemotingResponse>;
-  /** Addresses of the name servers that know this broker now. */
-  readonly nameServers: () => readonly string[];
 }
 
 /** RocketMQ: the id of a broker's master. */
@@ -36,6 +26,8 @@ export class BrokerPeers {
   readonly #deps: BrokerPeersDeps;
   #addresses = new Map<string, string>();
   #askedAt = Number.NEGATIVE_INFINITY;
+  /** A question under way. */
+  #asking: Promise<void> | undefined;
 
   constructor(deps: BrokerPeersDeps) {
     this.#deps = deps;
@@ -57,22 +49,29 @@ export class BrokerPeers {
       return await this.#deps.invoke(address, code, ext, body, timeoutMs);
     } catch (error) {
       // It may have moved.
-      this.#addresses.delete(brokerName);
+      if (this.#addresses.get(brokerName) === address) this.#addresses.delete(brokerName);
       throw error;
     }
   }
 
   /** TopicRouteData of a topic. @throws GantryError when no name server says it. */
   async route(topic: string, timeoutMs: number): Promise<JsonObject> {
-    return await this.#askNameServers(RequestCode.GET_ROUTEINFO_BY_TOPIC, { topic }, timeoutMs);
+    const route = await topicRoute(this.#deps, topic, timeoutMs);
+    if (route !== undefined) return route;
+    throw new GantryError('RESPONSE', `no name server has a route of ${topic}`, {
+      responseCode: ResponseCode.SYSTEM_ERROR,
+    });
   }
 
   async #ask(brokerName: string, timeoutMs: number): Promise<string> {
     const now = this.#deps.clock.monotonic();
-    if (now - this.#askedAt >= ASK_AGAIN_MS) {
+    if (this.#asking === undefined && now - this.#askedAt >= ASK_AGAIN_MS) {
       this.#askedAt = now;
-      this.#addresses = masters(await this.#askNameServers(RequestCode.GET_BROKER_CLUSTER_INFO, {}, timeoutMs));
+      this.#asking = this.#learn(timeoutMs).finally(() => {
+        this.#asking = undefined;
+      });
     }
+    await this.#asking;
     const address = this.#addresses.get(brokerName);
     if (address === undefined) {
       throw new GantryError('RESPONSE', `cannot find addr for broker ${brokerName}`, { responseCode: 1 });
@@ -80,20 +79,9 @@ export class BrokerPeers {
     return address;
   }
 
-  async #askNameServers(code: number, ext: ExtFields, timeoutMs: number): Promise<JsonObject> {
-    let failure: unknown = new GantryError('RESPONSE', 'no name server is known', { responseCode: 1 });
-    for (const address of this.#deps.nameServers()) {
-      try {
-        const response = await this.#deps.invoke(address, code, ext, null, timeoutMs);
-        if (response.code === ResponseCode.SUCCESS) return parseJson(response.body) as JsonObject;
-        failure = new GantryError('RESPONSE', `${address}: code ${response.code}, ${response.remark ?? ''}`, {
-          responseCode: 1,
-        });
-      } catch (error) {
-        failure = error;
-      }
-    }
-    throw failure;
+  async #learn(timeoutMs: number): Promise<void> {
+    const info = await askNameServers(this.#deps, RequestCode.GET_BROKER_CLUSTER_INFO, {}, timeoutMs);
+    this.#addresses = masters(info ?? {});
   }
 }
 

@@ -122,7 +122,7 @@ export class MappedPull {
         } else if (queueOffset >= maxOffset) moveOn();
       }
     }
-    if (hasEnd(item) && nextBeginOffset >= item.endOffset) nextBeginOffset = item.endOffset;
+    if (hasEnd(item)) nextBeginOffset = Math.min(nextBeginOffset, roomOf(items, item));
     return {
       code,
       nextBeginOffset: logicOffsetOf(item, nextBeginOffset),
@@ -130,4 +130,17 @@ export class MappedPull {
       maxOffset: Math.max(logicOffsetOf(item, maxOffset), maxOffsetFromMapping(items)),
     };
   }
+}
+
+/**
+ * The queue offset up to which a place with an end is read: messages may have come while that was decided. RocketMQ: goes back to the end, and
+ * hands them out again and again.
+ */
+function roomOf(items: readonly LogicQueueMappingItem[], item: LogicQueueMappingItem): number {
+  const next = findNext(items, item);
+  if (next === undefined) return item.endOffset;
+  // A place behind it may use its queue again.
+  const again = items.find((one) => one.gen > item.gen && one.bname === item.bname && one.queueId === item.queueId);
+  const room = queueOffsetOf(item, next.logicOffset);
+  return again === undefined ? room : Math.max(item.endOffset, Math.min(room, again.startOffset));
 }

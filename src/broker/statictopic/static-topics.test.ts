@@ -238,6 +238,21 @@ test('a queue that moved is read from its first message to its last, place by pl
   assert.deepEqual([first.ext['minOffset'], first.ext['maxOffset']], ['0', '10000']);
 });
 
+test('messages that came into a place while its end was decided are handed out once, and then those of the next place', async () => {
+  const brokers = await moved();
+  for (let i = 0; i < 2; i++) await brokers.send('broker-a', 1, { lo: false }, `late${i}`);
+  for (const maxMsgNums of [32, 3]) {
+    const bodies: string[] = [];
+    let offset = 0;
+    for (let i = 0; i < 12 && offset < 10_003; i++) {
+      const answer = await brokers.pull('broker-b', 0, offset, { maxMsgNums });
+      for (const message of decodeMessages(answer.body)) bodies.push(Buffer.from(message.body).toString());
+      offset = Number(answer.ext['nextBeginOffset']);
+    }
+    assert.deepEqual(bodies, ['a0', 'a1', 'a2', 'a3', 'a4', 'late0', 'late1', 'b0', 'b1', 'b2']);
+  }
+});
+
 test('a pull at the end of a place whose next one is not decided is answered after a moment, and sent on when it is', async () => {
   const brokers = await moved();
   await brokers.map('broker-b', 3, {

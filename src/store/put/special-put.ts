@@ -158,10 +158,12 @@ export class SpecialPuts {
     if (!enableLmqQuota || !enableMultiDispatch || names.length === 0) return undefined;
     this.#known ??= new Set([...this.#kinds.plain.all()].map(({ topic }) => topic).filter(isLightQueue));
     const known = this.#known;
-    if (known.size < maxLmqConsumeQueueNum) return undefined;
-    const fresh = names.find((name) => isLightQueue(name) && !known.has(name));
-    if (fresh === undefined) return undefined;
-    return `there are ${known.size} light queues, the limit maxLmqConsumeQueueNum is ${maxLmqConsumeQueueNum}; ${fresh} would be another`;
+    // RocketMQ: one message makes any number of them while one is left.
+    if (known.size + names.length <= maxLmqConsumeQueueNum) return undefined;
+    const fresh = new Set(names.filter((name) => isLightQueue(name) && !known.has(name)));
+    if (fresh.size === 0 || known.size + fresh.size <= maxLmqConsumeQueueNum) return undefined;
+    const [first] = fresh;
+    return `there are ${known.size} light queues, the limit maxLmqConsumeQueueNum is ${maxLmqConsumeQueueNum}; ${first} would be another`;
   }
 
   #with(request: PutRequest, table: PropertyTable): PutRequest {
