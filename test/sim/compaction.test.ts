@@ -3,11 +3,13 @@ import { test } from 'node:test';
 import { runCompactionHistory } from './compaction-history.ts';
 
 const SEEDS = 20;
+/** 1074: a sync failed while files were being replaced, and what was taken in again went into the old ones. */
+const FOUND_FAULTS = [1074];
 
 test(`${SEEDS} histories of a compaction topic: the newest message of each key stays, and nothing else that it should not`, async () => {
   let compactions = 0;
   let files = 0;
-  for (let seed = 1; seed <= SEEDS; seed++) {
+  for (const seed of [...Array.from({ length: SEEDS }, (_, i) => i + 1), ...FOUND_FAULTS]) {
     try {
       const history = await runCompactionHistory(seed);
       compactions += history.compactions;
