@@ -137,8 +137,8 @@ class History {
         return;
       case 5:
         for (const fault of this.#faults.splice(0)) fault.clear();
-        // What a fault has held up is tried again.
-        await b.settle(b.store.compaction!.flush());
+        // What a fault has held up is tried again; a sync that was under way may still fail.
+        for (let tries = 0; tries < 5 && !(await b.settle(b.store.compaction!.flush())); tries++);
         return await this.#check();
       case 6:
         if (random.int(6) === 0) await this.#delete();
