@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { UniqueIds } from '../message/index.ts';
 import { type HeldInput, RequestCode } from '../remoting/index.ts';
 import { MessageStore } from '../store/index.ts';
 import { type Answer, BrokerFixture } from './broker-fixture.test.support.ts';
 import { ReplyMessageProcessor } from './processor/reply-message.ts';
 import { SendMessageProcessor } from './processor/send-message.ts';
+import { sendHeader, testIds } from './processor/sender.test.support.ts';
 
 interface Setup {
   broker: BrokerFixture;
@@ -27,20 +27,17 @@ async function open(): Promise<Setup> {
   });
   assert.ok(context.store instanceof MessageStore);
   const held = { heldMs: 0, heldConnections: 0 } satisfies HeldInput;
-  const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-  const send = new SendMessageProcessor(context, ids, held);
+  const send = new SendMessageProcessor(context, testIds(), held);
   send.register(broker);
   new ReplyMessageProcessor(context, send).register(broker);
   return { broker, held, store };
 }
 
-const HEADER = { a: 'P', b: 'T', c: 'TBW102', d: 4, e: 0, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
-
 /** The answer, or undefined if the message was stored instead of being refused. */
 async function send(broker: BrokerFixture, code: number): Promise<Answer | undefined> {
   let answer: Answer | undefined;
   // What is stored is answered by the turn's end, which a broker without a server has not.
-  broker.ask(code, HEADER, 'x').then(
+  broker.ask(code, sendHeader(), 'x').then(
     (got) => (answer = got),
     () => {},
   );

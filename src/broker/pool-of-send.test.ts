@@ -4,6 +4,7 @@ import { silentLogger, systemClock } from '../common/index.ts';
 import { MemoryFileSystem } from '../io/index.ts';
 import { RemotingClient, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { Broker } from './index.ts';
+import { sendHeader } from './processor/sender.test.support.ts';
 
 test('an exhausted transient store pool is answered as from RocketMQ: code 2, whatever fastFailIfNoBufferInStorePool says', async (t) => {
   for (const fastFailIfNoBufferInStorePool of [false, true]) {
@@ -26,7 +27,7 @@ test('an exhausted transient store pool is answered as from RocketMQ: code 2, wh
     const client = new RemotingClient({ clock: systemClock, logger: silentLogger });
     t.after(() => client.close());
     const hold = fs.hold('write', 'commitlog');
-    const header = { a: 'P', b: 'Fresh', c: 'TBW102', d: 4, e: 0, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
+    const header = sendHeader({ b: 'Fresh' });
     const send = () =>
       client.invoke(`127.0.0.1:${broker.port}`, RequestCode.SEND_MESSAGE_V2, header, Buffer.alloc(20_000, 'x'), 10_000);
     let kept = 0;

@@ -4,6 +4,7 @@ import { silentLogger, systemClock } from '../common/index.ts';
 import { MemoryFileSystem, readWhole } from '../io/index.ts';
 import { RemotingClient, RequestCode, ResponseCode } from '../remoting/index.ts';
 import { Broker } from './index.ts';
+import { sendHeader } from './processor/sender.test.support.ts';
 
 test('a topic that a send creates is saved before the message is committed: a kill after the answer must not hide it', async (t) => {
   const fs = new MemoryFileSystem({ directories: ['/store/config'] });
@@ -27,7 +28,7 @@ test('a topic that a send creates is saved before the message is committed: a ki
   };
   const client = new RemotingClient({ clock: systemClock, logger: silentLogger });
   t.after(() => client.close());
-  const header = { a: 'P', b: 'Fresh', c: 'TBW102', d: 4, e: 0, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
+  const header = sendHeader({ b: 'Fresh' });
   const address = `127.0.0.1:${broker.port}`;
   const answer = await client.invoke(address, RequestCode.SEND_MESSAGE_V2, header, Buffer.from('x'), 10_000);
   assert.equal(answer.code, ResponseCode.SUCCESS);

@@ -50,7 +50,7 @@ export class ListenerCalls<C extends { readonly queue: MessageQueue }, S extends
     try {
       status = await listener(messages, context);
       if (status !== success && status !== failure) {
-        logger.warn(`${group}: the listener answered ${String(status)}, which counts as ${failure}`);
+        logger.warn(`${group}: the listener answered ${errorText(status)}, which counts as ${failure}`);
       }
     } catch (error) {
       failed = true;

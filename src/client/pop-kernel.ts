@@ -234,14 +234,11 @@ class PopAnswer {
     const { queueId, queueOffset } = stored;
     const retryFlag = retryFlagOf(stored.topic);
     const where = `${retryFlag}@${queueId}`;
-    // The broker itself writes the handle into a message of a retry topic, which then bears the name of the topic that was asked for.
+    // The broker itself writes the handle into a message of a retry topic, which then bears the name of the topic that was asked for. One of
+    // another pop was in the message when it was sent: brokers take it out of single messages, not out of members of a batch.
     let handle = stored.properties.get(PropertyName.POP_CK);
-    if (handle === undefined) {
-      const startOffset = this.#starts.get(where);
-      if (startOffset === undefined) {
-        this.strangers++;
-        return undefined;
-      }
+    const startOffset = this.#starts.get(where);
+    if (startOffset !== undefined && handle?.split(' ')[1] !== String(this.#popTime)) {
       handle = receiptHandleText({
         startOffset,
         popTime: this.#popTime,
@@ -253,6 +250,10 @@ class PopAnswer {
         queueOffset,
       });
       stored.properties.set(PropertyName.POP_CK, handle);
+    }
+    if (handle === undefined) {
+      this.strangers++;
+      return undefined;
     }
     const count = this.#counts.get(`${retryFlag}@qo${queueId}%${queueOffset}`) ?? this.#counts.get(where) ?? 0;
     if (count > 0) stored.reconsumeTimes = count;

@@ -254,6 +254,35 @@ test('close waits for the listeners that run, and for their acknowledgements', a
   assert.deepEqual(cluster.broker.pops.acked, ['G T 0 0']);
 });
 
+test('close waits until a message that went to the dead letter topic is acknowledged', async (t) => {
+  let end: (() => void) | undefined;
+  const { cluster, consumer } = await rig(t, {
+    maxReconsumeTimes: 0,
+    listener: async () => {
+      await new Promise<void>((resolve) => (end = resolve));
+      return 'RECONSUME_LATER';
+    },
+  });
+  cluster.broker.append('T', 0, 'm', { tags: 'A' });
+  await cluster.until('the listener runs', () => end !== undefined);
+  const closing = consumer.close();
+  end!();
+  await closing;
+  assert.equal(cluster.broker.of(RequestCode.CONSUMER_SEND_MSG_BACK).length, 1);
+  assert.deepEqual(cluster.broker.pops.acked, ['G T 0 0']);
+});
+
+test('a listener that throws what has no text, or answers it, fails like any other', async (t) => {
+  const { cluster } = await rig(t, {
+    listener: async ([message]) => {
+      if (message!.text() === 'thrown') throw Object.create(null);
+      return Object.create(null);
+    },
+  });
+  for (const body of ['thrown', 'answered']) cluster.broker.append('T', 0, body, { tags: 'A' });
+  await cluster.until('both have a new time', () => cluster.broker.pops.changed.length === 2);
+});
+
 test('the state that a broker asks for names the queues that are popped', async (t) => {
   const { cluster } = await rig(t, {});
   await cluster.until('a pop waits', () => cluster.broker.pops.waiting === 1);

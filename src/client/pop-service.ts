@@ -134,8 +134,11 @@ export class PopService {
     this.#tasks = [];
     for (const [key, from] of this.#queues) this.#drop(key, from);
     if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
-    this.#flush();
-    while (this.#requests.size > 0) await Promise.all(this.#requests);
+    for (;;) {
+      this.#flush();
+      if (this.#requests.size === 0) return;
+      await Promise.all(this.#requests);
+    }
   }
 
   #drop(key: string, from: PopQueue): void {

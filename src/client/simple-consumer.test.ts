@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { RequestCode, ResponseCode } from '../remoting/index.ts';
+import { ClientInstance } from './client-instance.ts';
 import { FakeCluster, record } from './fake-cluster.test.support.ts';
 import { SimpleConsumer, type SimpleConsumerOptions } from './simple-consumer.ts';
 import { MessageSelector } from './subscription.ts';
@@ -344,4 +345,77 @@ test('an answer whose header leaves a message out is logged, and the others are 
   await consumer.subscribe('T');
   assert.deepEqual(texts(await consumer.receive()), ['a']);
   assert.match(cluster.logger.texts().join('\n'), /1 messages of it have no place in its header/);
+});
+
+test('close ends a receive at once, also on an instance that goes on for others', async (t) => {
+  const cluster = await FakeCluster.open({ T: 1 });
+  const client = new ClientInstance(cluster.options());
+  const [consumer, other] = ['G', 'H'].map((group) => new SimpleConsumer({ namesrvAddr: '', group, client }));
+  for (const one of [consumer!, other!]) {
+    await one.start();
+    await one.subscribe('T');
+  }
+  t.after(async () => {
+    await other!.close();
+    await cluster.close();
+  });
+  const atClose = consumer!.receive();
+  const goesOn = other!.receive();
+  await cluster.until('both pops wait', () => cluster.broker.pops.waiting === 2);
+  let ended: unknown;
+  void atClose.then((messages) => (ended = messages));
+  await consumer!.close();
+  await cluster.until('it ends', () => ended !== undefined);
+  assert.deepEqual(ended, []);
+  cluster.broker.append('T', 0, 'm');
+  assert.deepEqual(texts(await goesOn), ['m']);
+});
+
+test('close ends a receive that looks for a route', async (t) => {
+  const { cluster, consumer } = await rig(t);
+  await consumer.subscribe('Later');
+  const before = cluster.routeRequests.length;
+  const receiving = consumer.receive();
+  cluster.clock.advance(1000);
+  await cluster.until('the route is asked for', () => cluster.routeRequests.length > before, 100);
+  await consumer.close();
+  assert.deepEqual(await receiving, []);
+});
+
+test('a broker that is away does not keep from a receive what the others have, and is asked again when it is back', async (t) => {
+  const { cluster, consumer } = await rig(t, {}, 'a', 'b');
+  const [away, there] = [cluster.brokers[0]!, cluster.brokers[1]!];
+  await consumer.subscribe('T');
+  const port = Number(away.address.split(':')[1]);
+  await away.close();
+  for (const body of ['m0', 'm1', 'm2', 'm3']) there.append('T', 0, body);
+  for (const body of ['m0', 'm1', 'm2', 'm3']) assert.deepEqual(texts(await consumer.receive(1)), [body]);
+  assert.match(cluster.logger.texts().join('\n'), /G: .*receives from the others meanwhile/);
+  await there.close();
+  await assert.rejects(consumer.receive(1), { code: /^REMOTING_/ });
+  await away.open(port);
+  away.append('T', 0, 'back');
+  const receiving = consumer.receive(1);
+  assert.deepEqual(texts(await receiving), ['back']);
+});
+
+test('a receive that waits says so when its broker goes, and the next one finds it again', async (t) => {
+  const { cluster, consumer } = await rig(t);
+  await consumer.subscribe('T');
+  const waiting = consumer.receive();
+  await cluster.until('the pop waits', () => cluster.broker.pops.waiting === 1);
+  cluster.broker.dropConnections();
+  await assert.rejects(waiting, { code: /^REMOTING_/ });
+  cluster.broker.append('T', 0, 'm');
+  assert.deepEqual(texts(await consumer.receive()), ['m']);
+});
+
+test('a handle that a sender left in a message is not taken for the one of this pop', async (t) => {
+  const { cluster, consumer } = await rig(t);
+  cluster.broker.append('T', 1, 'forwarded', { properties: { POP_CK: '7 1600000000000 30000 2 0 a 0 9' } });
+  await consumer.subscribe('T');
+  const [message] = await consumer.receive();
+  assert.equal(message!.receiptHandle, '0 1700000000000 60000 5 0 a 1 0');
+  await consumer.ack(message!);
+  assert.deepEqual(cluster.broker.pops.acked, ['G T 1 0']);
 });

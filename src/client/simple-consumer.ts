@@ -5,6 +5,7 @@
 import { type Clock, errorText, GantryError } from '../common/index.ts';
 import { MAX_POP_MESSAGES, type StoredMessage } from '../message/index.ts';
 import { checkSubscription } from './check-subscription.ts';
+import { BrokerError } from './client-errors.ts';
 import { ClientInstance } from './client-instance.ts';
 import type { ClientOptions } from './client-options.ts';
 import { consumerRunningInfo } from './consumer-running-info.ts';
@@ -153,7 +154,8 @@ export class SimpleConsumer {
    * Receives up to `maxMessages` messages of the topics in turn (1 to 32, which is what a broker hands out at once; default 16). They stay out
    * of sight of the group for `invisibleDurationMs` (default: the consumer's) and come again, to any member, unless they are
    * acknowledged by then. If there are none it waits for the first one, at most `awaitDurationMs` (default: the consumer's), and
-   * answers an empty list when none came or the consumer is closed. Several calls may wait at once.
+   * answers an empty list when none came or the consumer is closed. Several calls may wait at once. With several topics or brokers one that
+   * cannot be reached is passed over as long as another answers.
    * @throws GantryError CLIENT_STATE (not running, or no topic), CONFIG_VALUE, NO_ROUTE, REMOTING_...; BrokerError
    *
    * @example
@@ -176,17 +178,29 @@ export class SimpleConsumer {
     const deadline = this.#clock.monotonic() + awaitDurationMs;
     for (let round = 0; ; round++) {
       const targets = await this.#targets(round > 0);
+      if (this.#state !== 'running') return [];
       if (targets.length === 0 && round === 0 && awaitDurationMs === 0) throw this.#noRoute();
       const left = Math.max(0, deadline - this.#clock.monotonic());
       // With more than one place to look at, each is asked at once before any is waited at.
       const share = targets.length > 1 ? (round === 0 ? 0 : TURN_MS) : left;
+      let away = 0;
       for (let i = 0; i < targets.length; i++) {
         const waitMs = Math.floor(Math.min(share, Math.max(0, deadline - this.#clock.monotonic())));
         const queue = targets[this.#turn++ % targets.length]!;
-        const { status, messages } = await this.#pop(queue, maxMessages, invisibleDurationMs, waitMs);
-        if (messages.length > 0) return messages;
+        let result: PopResult;
+        try {
+          result = await this.#pop(queue, maxMessages, invisibleDurationMs, waitMs);
+        } catch (error) {
+          // A broker that refuses says what is wrong; one that is away must not hide what the others have.
+          if (error instanceof BrokerError || ++away === targets.length) throw error;
+          const text = `${this.group}: ${errorText(error)}; it receives from the others meanwhile`;
+          this.#client.repeated.warn(text, text);
+          continue;
+        }
+        if (result.messages.length > 0) return result.messages;
         if (this.#state !== 'running') return [];
-        if (status === 'POLLING_FULL') await this.#waiter.sleep(Math.min(RETRY_MS, deadline - this.#clock.monotonic()));
+        if (result.status === 'POLLING_FULL')
+          await this.#waiter.sleep(Math.min(RETRY_MS, deadline - this.#clock.monotonic()));
       }
       if (this.#clock.monotonic() >= deadline) return [];
       if (targets.length === 0) {
@@ -295,7 +309,7 @@ export class SimpleConsumer {
     if (subscription === undefined) return nothing;
     let result: PopResult;
     try {
-      result = await this.#kernel.pop({
+      const popped = this.#kernel.pop({
         group: this.group,
         queue,
         subscription,
@@ -305,6 +319,9 @@ export class SimpleConsumer {
         initMode: this.#initMode,
         inOrder: this.#fifo,
       });
+      const answer = await this.#waiter.orWoken(popped);
+      if (answer === undefined) return nothing;
+      result = answer;
     } catch (error) {
       if (this.#state === 'closed') return nothing;
       throw error;

@@ -30,6 +30,18 @@ export class Waiter {
     for (const wake of [...this.#wakers]) wake();
   }
 
+  /** What `work` comes to; undefined if `wakeAll` is called before that. */
+  orWoken<T>(work: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      const wake = (): void => {
+        this.#wakers.delete(wake);
+        resolve(undefined);
+      };
+      this.#wakers.add(wake);
+      work.then(resolve, reject).finally(() => this.#wakers.delete(wake));
+    });
+  }
+
   /** Whether `work` ends within `ms`. Its failure is its owner's affair. */
   race(work: Promise<unknown>, ms: number): Promise<boolean> {
     return new Promise((resolve) => {

@@ -49,5 +49,10 @@ export class GantryError extends Error {
 
 /** The text of anything that was thrown, for one log line. */
 export function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (error instanceof Error) return error.message;
+  try {
+    return String(error);
+  } catch {
+    return 'something without a text';
+  }
 }

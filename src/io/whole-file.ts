@@ -32,7 +32,7 @@ export function writeWhole(fs: FileSystem, path: string, content: Uint8Array | s
   }
 }
 
-/** Creates a folder with all that lead to it, and makes the names of those that were not there durable. */
+/** Creates a folder with all that lead to it, and makes the names of those that were not there durable; if that fails, none is there. */
 export function makeDirectoryDurably(fs: FileSystem, path: string): void {
   const fresh: string[] = [];
   for (let folder = path; folder !== '' && folder !== '.' && fs.stat(folder) === undefined; folder = parentOf(folder)) {
@@ -40,7 +40,14 @@ export function makeDirectoryDurably(fs: FileSystem, path: string): void {
   }
   if (fresh.length === 0) return;
   fs.makeDirectory(path);
-  for (const folder of fresh.reverse()) fs.syncDirectory(parentOf(folder));
+  fresh.reverse();
+  try {
+    for (const folder of fresh) fs.syncDirectory(parentOf(folder));
+  } catch (error) {
+    // Who tries again must not find them and take their names for durable.
+    fs.removeTree(fresh[0]!);
+    throw error;
+  }
 }
 
 function parentOf(path: string): string {

@@ -8,6 +8,7 @@ import { GantryError, SeededRandom } from '../../src/common/index.ts';
 import type { InjectedFault } from '../../src/io/index.ts';
 import { CompactionBench, type Pulled, TOPIC } from '../../src/store/compaction/compaction-bench.test.support.ts';
 import { PutMessageStatus } from '../../src/store/index.ts';
+import type { HistoryOptions } from './history-options.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -136,8 +137,8 @@ class History {
         return;
       case 5:
         for (const fault of this.#faults.splice(0)) fault.clear();
-        // What a fault has held up is tried again.
-        await b.settle(b.store.compaction!.flush());
+        // What a fault has held up is tried again; a sync that was under way may still fail.
+        for (let tries = 0; tries < 5 && !(await b.settle(b.store.compaction!.flush())); tries++);
         return await this.#check();
       case 6:
         if (random.int(6) === 0) await this.#delete();
@@ -180,9 +181,13 @@ class History {
     this.files += (b.store.watermarks.minimum - before) / (16 * 1024);
   }
 
-  show(): void {
-    for (const { level, text } of this.#bench.logger.lines.slice(-40)) console.log(level, text);
-    console.log(this.#bench.store.watermarks, this.#bench.store.maxOffsetInQueue(TOPIC, 0), this.#model.length);
+  /** What the store said last, and where it is. */
+  tell(trace: (line: string) => void): void {
+    for (const { level, text } of this.#bench.logger.lines.slice(-40)) trace(`${level} ${text}`);
+    const { store } = this.#bench;
+    trace(
+      `${JSON.stringify(store.watermarks)}, queue ends at ${store.maxOffsetInQueue(TOPIC, 0)} of ${this.#model.length}`,
+    );
   }
 
   async #delete(): Promise<void> {
@@ -216,13 +221,17 @@ class History {
 }
 
 /** Runs one history. @throws whatever was found wrong */
-export async function runCompactionHistory(seed: number): Promise<{ compactions: number; files: number }> {
+export async function runCompactionHistory(
+  seed: number,
+  options: Pick<HistoryOptions, 'trace'> = {},
+): Promise<{ compactions: number; files: number }> {
   const history = new History(seed);
   try {
     await history.run();
   } catch (error) {
-    if (process.env['SHOW']) history.show();
+    if (options.trace !== undefined) history.tell(options.trace);
     throw error;
   }
-  return history;
+  const { compactions, files } = history;
+  return { compactions, files };
 }

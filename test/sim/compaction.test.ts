@@ -2,13 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runCompactionHistory } from './compaction-history.ts';
 
-const SEEDS = Number(process.env['COMPACTION_SEEDS'] ?? 20);
-const FROM = Number(process.env['COMPACTION_FROM'] ?? 1);
+const SEEDS = 20;
+/** 1074: a sync failed while files were being replaced, and what was taken in again went into the old ones. 2466: the
+ *  name of a folder was never synced after its first sync had failed, and a power cut took it with what the CommitLog had no more. */
+const FOUND_FAULTS = [1074, 2466];
 
 test(`${SEEDS} histories of a compaction topic: the newest message of each key stays, and nothing else that it should not`, async () => {
   let compactions = 0;
   let files = 0;
-  for (let seed = FROM; seed < FROM + SEEDS; seed++) {
+  for (const seed of [...Array.from({ length: SEEDS }, (_, i) => i + 1), ...FOUND_FAULTS]) {
     try {
       const history = await runCompactionHistory(seed);
       compactions += history.compactions;

@@ -1,9 +1,10 @@
 // Runs many simulated histories: `npm run sim -- --seeds 10000 --from 0`, or replays one: `npm run sim -- --seed 17`, which tells
 // each event. `--flush SYNC_FLUSH` or `ASYNC_FLUSH` instead of what the seed draws; `--segments mapped` (or another name in SEGMENTS).
 // `--damage refuse`, `cut` or `skip`: bits of durable records flip, too (implies --plain). `--kinds`: histories of all kinds of queues
-// instead, `--pop`: of pops. Ends with exit code 1 if any seed fails, after naming each.
+// instead, `--pop`: of pops, `--compaction`: of a compaction topic. Ends with exit code 1 if any seed fails, after naming each.
 
 import { parseArgs } from 'node:util';
+import { runCompactionHistory } from './compaction-history.ts';
 import { type HistoryOptions, SEGMENTS, type SegmentsUnderTest } from './history-options.ts';
 import { runKindsHistory } from './kinds-history.ts';
 import { runPopHistory } from './pop-history.ts';
@@ -15,6 +16,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
     flush: { type: 'string' },
+    compaction: { type: 'boolean', default: false },
     kinds: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
     pop: { type: 'boolean', default: false },
@@ -44,9 +46,11 @@ const flags =
   (flush === undefined ? '' : ` --flush ${flush}`) +
   (damage === undefined ? '' : ` --damage ${damage}`) +
   (segments === 'buffered' ? '' : ` --segments ${segments}`) +
-  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}${values.kinds ? ' --kinds' : ''}${values.pop ? ' --pop' : ''}`;
+  `${options.syncLies ? ' --sync-lies' : ''}${options.plain ? ' --plain' : ''}${options.retention ? ' --retention' : ''}` +
+  `${values.kinds ? ' --kinds' : ''}${values.pop ? ' --pop' : ''}${values.compaction ? ' --compaction' : ''}`;
 const run = async (seed: number, more: HistoryOptions): Promise<object> => {
   if (values.kinds) return await runKindsHistory(seed);
+  if (values.compaction) return await runCompactionHistory(seed, more);
   return values.pop ? await runPopHistory(seed, more) : await runHistory(seed, more);
 };
 

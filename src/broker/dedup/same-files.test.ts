@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readWhole } from '../../io/index.ts';
-import { UniqueIds } from '../../message/index.ts';
-import { RequestCode } from '../../remoting/index.ts';
 import { BrokerFixture } from '../broker-fixture.test.support.ts';
-import { SendMessageProcessor } from '../processor/send-message.ts';
+import { Sender } from '../processor/sender.test.support.ts';
 import { SendDeduplication } from './send-deduplication.ts';
 
 /** Sends 50 messages, some with keys and some without an id, and answers what the store's files hold then. */
@@ -14,30 +12,12 @@ async function filesOf(enabled: boolean): Promise<string[]> {
   context.topics.load();
   const once = await SendDeduplication.open(context);
   assert.equal(once !== undefined, enabled);
-  const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-  const processor = new SendMessageProcessor(context, ids, undefined, once);
-  processor.register(broker);
+  const sender = new Sender(broker, once);
   for (let i = 0; i < 50; i++) {
     const properties =
       i % 5 === 0 ? 'KEYS\u0001k\u0002' : `UNIQ_KEY\u0001id-${i}\u0002${i % 7 === 0 ? 'DELAY\u00012\u0002' : ''}`;
-    const header = {
-      a: 'P',
-      b: 'T',
-      c: 'TBW102',
-      d: 4,
-      e: i % 2,
-      f: 0,
-      g: 1,
-      h: 0,
-      i: properties,
-      j: 0,
-      k: false,
-      m: false,
-    };
-    const answer = broker.ask(RequestCode.SEND_MESSAGE_V2, header, `body ${i}`);
-    processor.endTurn();
-    context.store.endTurn();
-    assert.equal((await answer).code, 0);
+    const answer = await sender.send({ e: i % 2, g: 1, i: properties }, `body ${i}`);
+    assert.equal(answer.code, 0);
   }
   if (enabled) assert.equal(once!.size, 40);
   await context.store.close();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import type { FakeClock } from '../../common/index.ts';
 import type { MemoryFileSystem } from '../../io/index.ts';
-import { decodeMessages, PropertyName, type StoredMessage, UniqueIds } from '../../message/index.ts';
+import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import type { MessageStoreConfig } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -12,7 +12,7 @@ import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.
 import { AckMessageProcessor } from '../processor/ack-message.ts';
 import { ChangeInvisibleTimeProcessor } from '../processor/change-invisible-time.ts';
 import { registerProcessors } from '../processor/register.ts';
-import { SendMessageProcessor } from '../processor/send-message.ts';
+import { Sender } from '../processor/sender.test.support.ts';
 import { defaultGroupConfig } from '../subscription/subscription-group-config.ts';
 import { TopicConfig } from '../topic/topic-config.ts';
 import { lightQueueOf } from '../topic/topic-names.ts';
@@ -37,11 +37,11 @@ export interface Popped {
 
 export class LiteWorld {
   readonly broker: BrokerFixture;
-  readonly #send: SendMessageProcessor;
+  readonly #sender: Sender;
 
-  private constructor(broker: BrokerFixture, send: SendMessageProcessor) {
+  private constructor(broker: BrokerFixture) {
     this.broker = broker;
-    this.#send = send;
+    this.#sender = new Sender(broker);
   }
 
   static async open(
@@ -57,15 +57,10 @@ export class LiteWorld {
     const { context } = broker;
     for (const table of [context.topics, context.groups, context.offsets]) table.load();
     registerProcessors(broker, context);
-    const send = new SendMessageProcessor(
-      context,
-      new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0),
-    );
-    send.register(broker);
     new AckMessageProcessor(context).register(broker);
     new ChangeInvisibleTimeProcessor(context).register(broker);
+    const world = new LiteWorld(broker);
     context.lite.start();
-    const world = new LiteWorld(broker, send);
     if (!context.topics.has('P')) world.makeTopic('P', { '+message.type': 'LITE' });
     if (!context.groups.has('G')) world.makeGroup('G');
     return world;
@@ -89,24 +84,7 @@ export class LiteWorld {
   async send(lite: string, body: string, properties: Record<string, string> = {}, topic = 'P'): Promise<Answer> {
     const all = { ...(lite === '' ? {} : { [PropertyName.LITE_TOPIC]: lite }), ...properties };
     const i = Object.entries(all).map(([name, value]) => `${name}\u0001${value}\u0002`);
-    const header = {
-      a: 'P',
-      b: topic,
-      c: 'TBW102',
-      d: 4,
-      e: 0,
-      f: 0,
-      g: 0,
-      h: 0,
-      i: i.join(''),
-      j: 0,
-      k: false,
-      m: false,
-    };
-    const answer = this.broker.ask(RequestCode.SEND_MESSAGE_V2, header, body);
-    this.#send.endTurn();
-    this.broker.context.store.endTurn();
-    const done = await answer;
+    const done = await this.#sender.send({ b: topic, i: i.join('') }, body);
     await this.broker.dispatched();
     return done;
   }

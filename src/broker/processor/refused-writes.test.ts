@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { UniqueIds } from '../../message/index.ts';
-import { RequestCode } from '../../remoting/index.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
-import { SendMessageProcessor } from './send-message.ts';
+import { Sender } from './sender.test.support.ts';
 
 const NO_WAIT = 'WAIT\u0001false\u0002';
 /** Until a disk that was full is tried again. */
@@ -12,14 +10,12 @@ const RETRY_MS = 20_000;
 
 class World {
   readonly broker: BrokerFixture;
-  readonly #processor: SendMessageProcessor;
+  readonly #sender: Sender;
   readonly #channel = new FakeChannel();
 
   private constructor(broker: BrokerFixture) {
     this.broker = broker;
-    const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-    this.#processor = new SendMessageProcessor(broker.context, ids);
-    this.#processor.register(broker);
+    this.#sender = new Sender(broker);
   }
 
   static async open(): Promise<World> {
@@ -29,27 +25,12 @@ class World {
   }
 
   send(bytes: number, properties: string): Promise<Answer> {
-    const header = {
-      a: 'P',
-      b: 'T',
-      c: 'TBW102',
-      d: 4,
-      e: 0,
-      f: 0,
-      g: 0,
-      h: 0,
-      i: properties,
-      j: 0,
-      k: false,
-      m: false,
-    };
-    return this.broker.ask(RequestCode.SEND_MESSAGE_V2, header, 'x'.repeat(bytes), this.#channel);
+    return this.#sender.ask({ i: properties }, 'x'.repeat(bytes), this.#channel);
   }
 
   /** The end of the server's turn. */
   endTurn(): void {
-    this.#processor.endTurn();
-    this.broker.context.store.endTurn();
+    this.#sender.endTurn();
   }
 
   /** The code of an answer, should it come by itself. */

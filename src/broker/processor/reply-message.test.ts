@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UniqueIds } from '../../message/index.ts';
 import { type ExtFields, type RemotingResponse, RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
 import { registerProcessors } from './register.ts';
 import { ReplyMessageProcessor } from './reply-message.ts';
 import { SendMessageProcessor } from './send-message.ts';
+import { testIds } from './sender.test.support.ts';
 
 const TOPIC = 'DefaultCluster_REPLY_TOPIC';
 
@@ -21,8 +21,7 @@ async function open(config: Partial<BrokerConfig> = {}, answer: Partial<Remoting
   const broker = await BrokerFixture.open({ broker: config });
   broker.context.topics.load();
   registerProcessors(broker, broker.context);
-  const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-  new ReplyMessageProcessor(broker.context, new SendMessageProcessor(broker.context, ids)).register(broker);
+  new ReplyMessageProcessor(broker.context, new SendMessageProcessor(broker.context, testIds())).register(broker);
   const channel = new FakeChannel();
   const pushed: Asker['pushed'] = [];
   channel.answer = (code, ext, body) => {

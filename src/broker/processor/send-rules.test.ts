@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UniqueIds } from '../../message/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture } from '../broker-fixture.test.support.ts';
 import { Perm } from '../topic/topic-config.ts';
 import { registerProcessors } from './register.ts';
-import { SendMessageProcessor } from './send-message.ts';
+import { Sender } from './sender.test.support.ts';
 
 type Fields = Record<string, string | number | boolean>;
 
@@ -20,17 +19,8 @@ async function open(config: Partial<BrokerConfig> = {}): Promise<Setup> {
   const { context } = broker;
   context.topics.load();
   registerProcessors(broker, context);
-  const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-  const processor = new SendMessageProcessor(context, ids);
-  processor.register(broker);
-  const send = (topic: string, fields: Fields = {}): Promise<Answer> => {
-    const header = { a: 'P', b: topic, c: 'TBW102', d: 4, e: 0, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
-    const answer = broker.ask(RequestCode.SEND_MESSAGE_V2, { ...header, ...fields }, 'x');
-    processor.endTurn();
-    context.store.endTurn();
-    return answer;
-  };
-  return { broker, send };
+  const sender = new Sender(broker);
+  return { broker, send: (topic, fields = {}) => sender.send({ b: topic, ...fields }) };
 }
 
 /** As `mqadmin updateTopic` changes it. */

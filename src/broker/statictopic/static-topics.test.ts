@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { decodeMessages, UniqueIds } from '../../message/index.ts';
+import { decodeMessages } from '../../message/index.ts';
 import { type ExtFields, parseJson, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
@@ -11,7 +11,7 @@ import { SendDeduplication } from '../dedup/send-deduplication.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { PullMessageProcessor } from '../processor/pull-message.ts';
 import { registerProcessors } from '../processor/register.ts';
-import { SendMessageProcessor } from '../processor/send-message.ts';
+import { Sender, sendHeader } from '../processor/sender.test.support.ts';
 
 type Fields = Record<string, string | number | boolean>;
 
@@ -40,16 +40,10 @@ class Brokers {
     });
     const { context } = broker;
     registerProcessors(broker, context);
-    const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-    const once = await SendDeduplication.open(context);
-    const send = new SendMessageProcessor(context, ids, undefined, once);
-    send.register(broker);
+    const sender = new Sender(broker, await SendDeduplication.open(context));
     new PullMessageProcessor(context, new PullRequestHold(context.clock, context.store)).register(broker);
     this.names.set(name, broker);
-    this.#turns.set(broker, () => {
-      send.endTurn();
-      context.store.endTurn();
-    });
+    this.#turns.set(broker, () => sender.endTurn());
   }
 
   async #invoke(address: string, code: number, ext: ExtFields, body: Uint8Array | null) {
@@ -83,8 +77,7 @@ class Brokers {
   }
 
   async send(name: string, queueId: number, fields: Fields = {}, body: string | Uint8Array = 'x'): Promise<Answer> {
-    const header = { a: 'P', b: 'T', c: 'TBW102', d: 4, e: queueId, f: 0, g: 0, h: 0, i: '', j: 0, k: false, m: false };
-    const answer = await this.ask(name, RequestCode.SEND_MESSAGE_V2, { ...header, ...fields }, body);
+    const answer = await this.ask(name, RequestCode.SEND_MESSAGE_V2, sendHeader({ e: queueId, ...fields }), body);
     await this.names.get(name)!.dispatched();
     return answer;
   }

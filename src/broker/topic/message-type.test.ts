@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PropertyTable, UniqueIds } from '../../message/index.ts';
-import { RequestCode, ResponseCode } from '../../remoting/index.ts';
+import { PropertyTable } from '../../message/index.ts';
+import { ResponseCode } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type Answer, BrokerFixture } from '../broker-fixture.test.support.ts';
 import { registerProcessors } from '../processor/register.ts';
-import { SendMessageProcessor } from '../processor/send-message.ts';
+import { Sender } from '../processor/sender.test.support.ts';
 import { priorityOf, typeInTable, typeOfProperties } from './message-type.ts';
 import { TopicConfig } from './topic-config.ts';
 
@@ -50,28 +50,9 @@ async function open(config: Partial<BrokerConfig> = {}): Promise<Setup> {
   }
   context.topics.update([{ topic: new TopicConfig('Batches'), attributes: new Map([['+queue.type', 'BatchCQ']]) }]);
   registerProcessors(broker, context);
-  const ids = new UniqueIds({ ip: new Uint8Array([127, 0, 0, 1]), pid: 1, salt: 1 }, 0);
-  const processor = new SendMessageProcessor(context, ids);
-  processor.register(broker);
+  const sender = new Sender(broker);
   const send: Setup['send'] = (topic, properties, fields = {}, body = Buffer.from('x')) => {
-    const header = {
-      a: 'P',
-      b: topic,
-      c: 'TBW102',
-      d: 4,
-      e: 0,
-      f: 0,
-      g: 0,
-      h: 0,
-      i: properties,
-      j: 0,
-      k: false,
-      m: false,
-    };
-    const answer = broker.ask(RequestCode.SEND_MESSAGE_V2, { ...header, ...fields }, body);
-    processor.endTurn();
-    context.store.endTurn();
-    return answer;
+    return sender.send({ b: topic, i: properties, ...fields }, body);
   };
   return { broker, send };
 }

@@ -95,13 +95,14 @@ export class CompactionRun {
     const started = host.clock.monotonic();
     const progress = new Progress(log, 2 * sum(old, (pair) => pair.units));
     // What is newest by records that may be lost would be missing then.
+    const { cuts } = log;
     await log.flush();
-    if (log.durable <= old.at(-1)!.lastOffset || list.pairs[old.length - 1] !== old.at(-1)) return undefined;
+    if (cuts !== log.cuts || log.durable <= old.at(-1)!.lastOffset || list.pairs[old.length - 1] !== old.at(-1))
+      return undefined;
     for (const pair of old) {
       mendUnits(log, pair);
       await nextTurn(host.clock);
     }
-    const { cuts } = log;
     const check = (): void => {
       if (cuts !== log.cuts) throw new Overtaken();
     };
@@ -120,6 +121,8 @@ export class CompactionRun {
         position: map.lastOffset,
       };
       const files = made.pairs.length;
+      // If what lies behind them is cut, what is taken in again must not go into files that are being replaced.
+      for (const pair of old) pair.isClosed = true;
       this.#begun = { plan, old, made };
       await this.#finish();
       const ms = Math.round(host.clock.monotonic() - started);

@@ -1,8 +1,9 @@
 // What the tests of this folder share: an index on any disk, messages to put into it, and a look at its files.
 
+import assert from 'node:assert/strict';
 import { CollectingLogger, FakeClock, viewOf, writeI64 } from '../../common/index.ts';
-import { type FileSystem, readWhole } from '../../io/index.ts';
-import { type IndexLayout, type IndexOptions, IndexService, type IndexType, keyHash, topicSeeds } from './index.ts';
+import { type FileSystem, MemoryFileSystem, readWhole } from '../../io/index.ts';
+import { IndexLayout, type IndexOptions, IndexService, type IndexType, keyHash, topicSeeds } from './index.ts';
 
 export const ROOT = '/store';
 export const T0 = 1_700_000_000_000;
@@ -92,4 +93,51 @@ export function i64(value: number): Uint8Array {
   const bytes = new Uint8Array(8);
   writeI64(viewOf(bytes), 0, value);
   return bytes;
+}
+
+/** The topic of these tests. */
+export const T = 'T';
+/** Bytes of a message. */
+export const SIZE = 100;
+
+export interface Disk extends Bench {
+  fs: MemoryFileSystem;
+}
+
+export function memory(slots: number, units: number): Disk {
+  const fs = new MemoryFileSystem({ directories: [ROOT] });
+  return { ...bench(fs, new IndexLayout(slots, units)), fs };
+}
+
+/** Messages 0, 1, 2 ... lie at 0, 100, 200 ...; each has a key of its own and two that it shares. */
+export function keysOf(message: number): string[] {
+  return [`key-${message}`, `mod-${message % 5}`, 'all'];
+}
+
+export function putMessages(index: IndexService, from: number, to: number): void {
+  for (let i = from; i < to; i++) put(index, T, keysOf(i), i * SIZE, T0 + i * 250);
+}
+
+export function dispatchAgain(index: IndexService, to: number): void {
+  putMessages(index, Math.ceil(index.durableOffset / SIZE), to);
+}
+
+/** Each key finds its message, once. */
+export async function assertComplete(index: IndexService, messages: number, note = ''): Promise<void> {
+  assert.deepEqual(await find(index, T, 'all'), Array.from({ length: messages }, (_, i) => i * SIZE).reverse(), note);
+  for (const i of [0, 1, Math.floor(messages / 2), messages - 1]) {
+    if (i >= 0 && i < messages) assert.deepEqual(await find(index, T, `key-${i}`), [i * SIZE], note);
+  }
+}
+
+export const storeTimeOf = (offset: number): number => T0 + (offset / SIZE) * 250;
+
+/** Where `unit` of a file begins. */
+export function unitAt(b: Bench, unit: number): number {
+  return b.layout.unitPosition(unit);
+}
+
+/** Lets what is on its way to the disk arrive. */
+export async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
 }
