@@ -309,6 +309,17 @@ test('the end of a connection removes every broker that registered over it, and 
   assert.deepEqual(Object.keys(routes.clusterInfo().brokerAddrTable), ['c']);
 });
 
+test('a broker that registered its name from another cluster ends with its connection', () => {
+  const routes = tables();
+  const before = routes.clusterInfo();
+  routes.registerBroker(registration({ channelId: 5 }), NOW);
+  routes.registerBroker(registration({ clusterName: 'D', brokerAddr: '10.0.0.9:10911', channelId: 6 }), NOW);
+  routes.channelClosed(5);
+  assert.deepEqual(Object.keys(routes.clusterInfo().brokerAddrTable), ['a']);
+  routes.channelClosed(6);
+  assert.deepEqual(routes.clusterInfo(), before);
+});
+
 test('a live entry whose address has been replaced runs out by itself and takes nothing along', () => {
   const routes = tables();
   routes.registerBroker(registration(), NOW);

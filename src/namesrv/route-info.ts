@@ -386,8 +386,10 @@ export class RouteInfo {
   }
 
   #removeLive(live: Live): MinBrokerChange | undefined {
+    const members = this.#clusters.get(live.clusterName);
     for (const group of this.#groups.values()) {
-      if (group.cluster !== live.clusterName) continue;
+      // Not by the group's own cluster: another one may have registered the name since.
+      if (members?.has(group.brokerName) !== true) continue;
       for (const [brokerId, addr] of group.addrs) {
         if (addr !== live.brokerAddr) continue;
         const { clusterName, brokerAddr } = live;
