@@ -126,7 +126,8 @@ export class CompactionLog {
   /** As `MessageStore.select`; `result` is empty. */
   select(request: GetRequest, result: GetResult, ready: Ready): boolean {
     const upToDate = this.takeFromMemory();
-    if (!upToDate && !this.#stalled && request.offset >= this.reads.maxOffset) {
+    if (!upToDate && request.offset >= this.reads.maxOffset) {
+      if (this.#stalled) return this.reads.nothingYet(request, result);
       this.#waiters.push(ready);
       this.takeLater();
       return false;

@@ -43,11 +43,7 @@ export class CompactionReads implements RecordsElsewhere {
     const { offset } = request;
     const max = this.maxOffset;
     const min = list.minOffset;
-    result.elsewhere = this;
-    result.generation = this.generation;
-    result.topic = undefined;
-    result.minOffset = min as QueueOffset;
-    result.maxOffset = max as QueueOffset;
+    this.#describe(result);
     if (max === 0) return answer(result, GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0);
     if (offset === max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
     if (offset > max) return answer(result, GetMessageStatus.OFFSET_OVERFLOW_BADLY, min === 0 ? 0 : max);
@@ -55,6 +51,21 @@ export class CompactionReads implements RecordsElsewhere {
     if (pair === undefined) return answer(result, GetMessageStatus.OFFSET_FOUND_NULL, max);
     const first = this.#find(pair, offset, ready);
     return first >= 0 && this.#scan(pair, first, request, result, ready);
+  }
+
+  /** What is asked for will be taken in: whoever asks waits where he is, and does not begin anew. */
+  nothingYet({ offset }: GetRequest, result: GetResult): boolean {
+    this.#describe(result);
+    result.maxOffset = Math.max(offset, this.maxOffset) as QueueOffset;
+    return answer(result, GetMessageStatus.OFFSET_OVERFLOW_ONE, offset);
+  }
+
+  #describe(result: GetResult): void {
+    result.elsewhere = this;
+    result.generation = this.generation;
+    result.topic = undefined;
+    result.minOffset = this.#options.list.minOffset as QueueOffset;
+    result.maxOffset = this.maxOffset as QueueOffset;
   }
 
   /** Index of the first unit that is not below `offset`; -1 if it must be read first. */
@@ -83,6 +94,8 @@ export class CompactionReads implements RecordsElsewhere {
     const { maxMessages, maxBytes } = request;
     const most = Math.min(maxMessages, result.positions.length);
     const end = list.endPosition;
+    // Then what is behind `maxOffset` is dead, and may be zeros.
+    const isCut = this.maxOffset < list.maxOffset;
     const unit = this.#unit;
     let status: GetMessageStatus = GetMessageStatus.NO_MATCHED_MESSAGE;
     let next = request.offset;
@@ -95,12 +108,14 @@ export class CompactionReads implements RecordsElsewhere {
       if (got === 0) break;
       for (let i = 0; i < got; i++) {
         if (!unit.read(this.#view, i * UNIT_BYTES)) {
+          if (isCut) break scan;
           onDamage(pair, pair.base, `the unit ${index + i} of ${pair.queue.path} is none`);
           continue;
         }
         const { position, size, queueOffset } = unit;
         // A unit that is none may have led the search astray.
         if (queueOffset < request.offset) continue;
+        if (queueOffset >= this.maxOffset) break scan;
         const inMemory = end - position <= inMemoryBytes;
         if (isFull(config, result, size, 1, most, maxBytes, inMemory)) break scan;
         next = queueOffset + 1;
@@ -119,6 +134,7 @@ export class CompactionReads implements RecordsElsewhere {
       }
       index += got;
     }
+    if (isCut && next === request.offset) return this.nothingYet(request, result);
     result.suggestPullingFromSlave = end - newest > inMemoryBytes;
     return answer(result, status, next);
   }

@@ -250,7 +250,8 @@ export class CompactionRun {
       if (list.pairs[0] === old[0]) {
         list.pairs = [...fresh, ...list.pairs.slice(old.length)];
         reads.generation++;
-        reads.maxOffset = list.maxOffset;
+        // What is to be cut afterwards is not seen again.
+        reads.maxOffset = Math.min(list.maxOffset, log.pendingCut ?? Number.POSITIVE_INFINITY);
       }
       made.close();
       for (const pair of old) {

@@ -320,6 +320,26 @@ test('a stop that cannot make the compaction log durable is no orderly one, and 
   assert.notEqual(b.fs.stat(`${ROOT}/abort`), undefined);
 });
 
+test('after a sync that failed, pulls at what is to be taken in again wait where they are, and those below see nothing wrong', async () => {
+  const b = await filled(4);
+  await b.store.compaction!.flush();
+  for (let i = 4; i < 8; i++) await b.put(`k${i % 4}`, `body ${i}`);
+  assert.deepEqual(await offsets(b), [...Array(8).keys()]);
+  const fault = b.fs.fail({ operation: 'sync', path: '/compaction', times: Number.POSITIVE_INFINITY });
+  assert.equal(await b.store.compaction!.flush(), false);
+  assert.equal(b.store.compaction!.find(TOPIC, 0)!.pendingCut, 4);
+  for (const offset of [4, 5, 8]) {
+    assert.deepEqual(await b.pull(offset), { status: 'OFFSET_OVERFLOW_ONE', next: offset, records: [] });
+  }
+  const { status, next, records } = await b.pull(1);
+  assert.deepEqual([status, next, records.map(({ offset }) => offset)], ['FOUND', 4, [1, 2, 3]]);
+  assert.doesNotMatch(b.logger.texts('warn').join('\n'), /is none|is left out/);
+  fault.clear();
+  b.clock.advance(1000);
+  assert.deepEqual(await offsets(b), [...Array(8).keys()]);
+  await b.store.close();
+});
+
 test('a topic that is deleted begins anew, and so does its compaction log', async () => {
   const b = await filled(20);
   await b.store.compaction!.compact(TOPIC, 0);
