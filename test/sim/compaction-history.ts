@@ -3,9 +3,10 @@
 // nothing twice below where the queue is compacted to.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, SeededRandom } from '../../src/common/index.ts';
-import type { InjectedFault } from '../../src/io/index.ts';
+import { type InjectedFault, readWhole } from '../../src/io/index.ts';
 import { CompactionBench, type Pulled, TOPIC } from '../../src/store/compaction/compaction-bench.test.support.ts';
 import { PutMessageStatus } from '../../src/store/index.ts';
 import type { HistoryOptions } from './history-options.ts';
@@ -24,6 +25,8 @@ class History {
   #serial = 0;
   compactions = 0;
   files = 0;
+  readonly #events = createHash('md5');
+  #told = 0;
 
   constructor(seed: number) {
     this.#random = new SeededRandom(seed);
@@ -35,11 +38,26 @@ class History {
         enabledAppendPropCRC: true,
         forceVerifyPropCRC: true,
         fileReservedTime: 1,
+        // Else the hour that the machine's time zone makes of it.
+        deleteWhen: '',
         deleteCommitLogFilesInterval: 0,
         maxOffsetMapSize: this.#random.int(3) === 0 ? 0 : 1 << 20,
       },
       seed,
     );
+    this.#bench.fs.onOperation = (operation, path) => this.#note(`${operation} ${path}`);
+  }
+
+  /** Sum of what happened, with its time. */
+  get digest(): string {
+    return this.#events.copy().digest('hex');
+  }
+
+  #note(event: string): void {
+    const { clock, logger } = this.#bench;
+    const { lines } = logger;
+    for (; this.#told < lines.length; this.#told++) this.#events.update(withoutTime(lines[this.#told]!.text));
+    this.#events.update(withoutTime(`${clock.now()} ${event}\n`));
   }
 
   async run(): Promise<void> {
@@ -53,6 +71,18 @@ class History {
     await this.#start();
     await this.#check();
     await this.#bench.settle(this.#bench.store.close());
+    this.#noteFiles('/s');
+  }
+
+  /** What is on the disk. */
+  #noteFiles(path: string): void {
+    const { fs } = this.#bench;
+    for (const name of fs.list(path)) {
+      const inner = `${path}/${name}`;
+      this.#note(inner);
+      if (fs.stat(inner)!.isDirectory) this.#noteFiles(inner);
+      else this.#events.update(readWhole(fs, inner)!);
+    }
   }
 
   async #start(): Promise<void> {
@@ -115,6 +145,7 @@ class History {
     const b = this.#bench;
     const random = this.#random;
     b.clock.advance(random.int(200));
+    this.#note('step');
     switch (random.int(20)) {
       case 0:
         return await b.settle(new Promise<void>((resolve) => b.store.flushDerived(() => resolve())));
@@ -220,11 +251,16 @@ class History {
   }
 }
 
+/** An index file is named after the local time. */
+function withoutTime(text: string): string {
+  return text.replace(/\/index\/\d+/g, '/index/');
+}
+
 /** Runs one history. @throws whatever was found wrong */
 export async function runCompactionHistory(
   seed: number,
   options: Pick<HistoryOptions, 'trace'> = {},
-): Promise<{ compactions: number; files: number }> {
+): Promise<{ compactions: number; files: number; digest: string }> {
   const history = new History(seed);
   try {
     await history.run();
@@ -232,6 +268,6 @@ export async function runCompactionHistory(
     if (options.trace !== undefined) history.tell(options.trace);
     throw error;
   }
-  const { compactions, files } = history;
-  return { compactions, files };
+  const { compactions, files, digest } = history;
+  return { compactions, files, digest };
 }
