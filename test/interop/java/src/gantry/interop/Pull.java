@@ -37,7 +37,7 @@ final class Pull {
         pulled("held", consumer.pullBlockIfNotFound(queue, "*", max, 32));
         consumer.updateConsumeOffset(queue, min + 3);
         consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
-        Out.line(Out.row("step", "committed", "offset", consumer.fetchConsumeOffset(queue, true)));
+        Out.line(Out.row("step", "committed", "offset", committed(consumer, queue, min + 3)));
         if (middle != null) {
             Out.line(Out.row("step", "search", "offset", consumer.searchOffset(queue, middle.getStoreTimestamp()),
                 "of", middle.getQueueOffset()));
@@ -47,6 +47,20 @@ final class Pull {
         Out.line(Out.row("step", "earliest", "time", String.valueOf(consumer.earliestMsgStoreTime(queue))));
         consumer.shutdown();
         Out.line(Out.row("done", true));
+    }
+
+    /**
+     * The offset that the broker has. A commit is one-way, and this client hands it to its connection by way of another
+     * thread: a query that follows at once may be sent before it.
+     */
+    private static long committed(DefaultMQPullConsumer consumer, MessageQueue queue, long wanted) throws Exception {
+        long deadline = System.currentTimeMillis() + 5000;
+        long offset = consumer.fetchConsumeOffset(queue, true);
+        while (offset != wanted && System.currentTimeMillis() < deadline) {
+            Thread.sleep(20);
+            offset = consumer.fetchConsumeOffset(queue, true);
+        }
+        return offset;
     }
 
     /** Prints the outcome of a pull; its last message, or null. */
