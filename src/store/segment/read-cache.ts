@@ -1,6 +1,7 @@
 // Bytes of store files that are no longer in memory, read in blocks off the loop and kept for a while. A cold read never waits
 // for a disk on the loop: it finds its block here, or asks for it and is called again. Consumers of old messages march through the
-// log together, so one block serves many pulls; the next block is fetched while the current one is being read.
+// log together, so one block serves many pulls. What keeps them together is that whoever is first at a block waits for it, and those
+// behind do not: the next block is fetched while the current one is being read only from a disk so slow that all would wait for long.
 //
 //   block key = file number * 2^24 + block index        least recently used blocks go first
 //
@@ -47,7 +48,7 @@ export class ReadCache {
   readonly #free: Uint8Array[] = [];
   readonly #readsAhead: () => boolean;
 
-  /** `readsAhead`: whether the block behind the one that is being read is fetched too. */
+  /** `readsAhead`: whether the block behind the one that is being read is fetched too when reads are slow. */
   constructor(lane: ReadLane, blockBytes: number, budgetBytes: number, readsAhead: () => boolean = () => true) {
     this.#readsAhead = readsAhead;
     this.#lane = lane;
@@ -136,7 +137,7 @@ export class ReadCache {
   }
 
   #fetchNext(file: SegmentFile, number: number, index: number, limit: number): void {
-    if (!this.#lane.isIdle || !this.#readsAhead()) return;
+    if (!this.#lane.isSlow || !this.#lane.isIdle || !this.#readsAhead()) return;
     const key = number * KEY_BLOCKS + index;
     if (index * this.blockBytes + this.blockBytes <= limit && !this.#blocks.has(key))
       this.#load(file, key, index, limit);

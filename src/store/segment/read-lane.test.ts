@@ -11,6 +11,7 @@ const SIZE = 1000;
 
 /** A file whose reads are held back until they are released, oldest first. */
 function rig(bytesPerSecond = 0): {
+  file: SegmentFile;
   fs: MemoryFileSystem;
   clock: FakeClock;
   lane: ReadLane;
@@ -28,7 +29,7 @@ function rig(bytesPerSecond = 0): {
   const read = (name: string, length: number): void => {
     lane.read(file, new Uint8Array(length), length, 0, (error, got) => done.push(`${name} ${error?.code ?? got}`));
   };
-  return { fs, clock, lane, done, read, release: () => hold.release(1) };
+  return { file, fs, clock, lane, done, read, release: () => hold.release(1) };
 }
 
 test('so many bytes are in flight and no more; the rest waits in order', () => {
@@ -116,4 +117,21 @@ test('who wants a block of a file that cannot be opened is told so', async () =>
   assert.deepEqual(told, [], 'not before the call has returned');
   await turn();
   assert.deepEqual(told, ['IO']);
+});
+
+test('the next block is fetched early from a slow disk only: its wait keeps those who march together together', () => {
+  const { clock, file, lane, release } = rig();
+  const cache = new ReadCache(lane, 100, 0);
+  const target = new Uint8Array(10);
+  const look = (position: number): number => cache.copy(file, position, 10, SIZE, target, 0, () => {});
+  assert.equal(look(0), 0);
+  release();
+  assert.equal(look(0), 10);
+  assert.equal(lane.inFlight, 0, 'a quick read, and nothing more');
+  assert.equal(look(100), 0);
+  clock.advance(20);
+  release();
+  assert.equal(look(100), 10);
+  assert.equal(lane.inFlight, 100);
+  assert.equal(lane.count, 3);
 });

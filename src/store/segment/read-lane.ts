@@ -14,6 +14,8 @@ import type { SegmentFile } from './segment-directory.ts';
 const WRITING_MS = 200;
 /** What the rate allows in one go after a pause. */
 const BURST_MS = 20;
+/** A read that takes longer than this comes from a disk, not from the system's memory. */
+const SLOW_MS = 1;
 
 export interface ReadLaneOptions {
   clock: Clock;
@@ -47,6 +49,8 @@ export class ReadLane {
   inFlight = 0;
   /** Reads since the start, for metrics. */
   count = 0;
+  /** What a read takes, as a moving mean. */
+  #meanMs = 0;
 
   /** When the log was written last; set by the log. */
   wroteAt: number = Number.NEGATIVE_INFINITY;
@@ -65,6 +69,11 @@ export class ReadLane {
   /** Whether a read that nobody waits for yet would delay none that somebody does. */
   get isIdle(): boolean {
     return this.waiting === 0 && !this.#yielding && !this.#resting && this.inFlight < this.#maxBytes;
+  }
+
+  /** Whether reads take so long of late that it is worth while to begin them early. */
+  get isSlow(): boolean {
+    return this.#meanMs > SLOW_MS;
   }
 
   /** Reads bytes of a file; it is kept open until `done`, which never runs before this returns. */
@@ -118,7 +127,9 @@ export class ReadLane {
     this.#reads++;
     this.inFlight += length;
     this.count++;
+    const begun = this.#clock.monotonic();
     const ended: DoneBytes = (error, bytes) => {
+      this.#meanMs += (this.#clock.monotonic() - begun - this.#meanMs) / 4;
       file.unpin();
       this.#reads--;
       this.inFlight -= length;
