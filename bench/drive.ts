@@ -82,6 +82,7 @@ function loadgenWords(command: 'send' | 'pull', options: SendOptions | PullOptio
       window: send.window,
       size: send.size,
       batch: send.batch,
+      rate: send.rate ?? 0,
       keys: String(send.keys),
       mixqueues: String(send.mixQueues),
     });

@@ -22,6 +22,8 @@ export interface SendOptions {
   light: number;
   /** Every connection sends to all queues in turn; otherwise each to its own. */
   mixQueues: boolean;
+  /** Requests a second over all connections; undefined: as fast as answers come. */
+  rate?: number;
   seconds: number;
   warmup: number;
   /** The broker's process, for its CPU time. */
@@ -30,6 +32,8 @@ export interface SendOptions {
 
 const KEYS = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010001{uniq:20}\u0002WAIT\u0001true\u0002';
 const TAGS = 'TAGS\u0001TagA\u0002';
+/** Between two looks at what a paced load has to send. */
+const TICK_MS = 1;
 const LIGHT = 'INNER_MULTI_DISPATCH\u0001%LMQ%bench{light:6}\u0002';
 
 function sendTemplate(options: SendOptions): Template {
@@ -85,6 +89,7 @@ class Sender {
   readonly #index: number;
   #freeCount = 0;
   #turn: number;
+  #sent = 0;
   #chunkTime = 0;
   readonly drained: Promise<void>;
   #resolveDrained: () => void = () => {};
@@ -126,17 +131,25 @@ class Sender {
       return;
     }
     // A few free places are not worth a write of their own, unless the window is small.
-    if (this.#freeCount * 4 >= this.#options.window) this.fill();
+    if (this.#options.rate === undefined && this.#freeCount * 4 >= this.#options.window) this.fill();
   }
 
   closed(error: Error): void {
     this.#rejectDrained(error);
   }
 
-  /** Sends a request for every free place of the window, in one write. */
-  fill(): void {
+  /** Sends what is due of a paced load after so long, as far as the window has places. */
+  pace(elapsedMs: number): void {
+    const { rate = 0, conns } = this.#options;
+    const due = Math.floor((elapsedMs * rate) / conns / 1000) - this.#sent;
+    if (due > 0 && this.#freeCount > 0) this.fill(Math.min(due, this.#freeCount));
+  }
+
+  /** Sends so many requests, or one for every free place of the window, in one write. */
+  fill(count: number = this.#freeCount): void {
     const size = this.#template.bytes.length;
-    const out = Buffer.allocUnsafe(size * this.#freeCount);
+    const out = Buffer.allocUnsafe(size * count);
+    this.#sent += count;
     const now = performance.now();
     const bytes = this.#template.bytes;
     const { holes } = this.#template;
@@ -148,7 +161,7 @@ class Sender {
     const light = holes.get('light');
     fillDecimal(bytes, born, Math.floor(performance.timeOrigin + now));
     let at = 0;
-    while (this.#freeCount > 0) {
+    while (at < out.length) {
       const slot = this.#free[--this.#freeCount]!;
       const turn = this.#turn++;
       fillDecimal(bytes, this.#opaque, OPAQUE_BASE + slot);
@@ -188,9 +201,17 @@ export async function sendLoad(options: SendOptions): Promise<LoadFigures> {
   const drained = Promise.all(senders.map((sender) => sender.drained));
   drained.catch(() => {});
   await Promise.race([Promise.all(connected), drained]);
-  for (const sender of senders) sender.fill();
+  const began = performance.now();
+  const pacer =
+    options.rate === undefined
+      ? undefined
+      : setInterval(() => {
+          for (const sender of senders) sender.pace(performance.now() - began);
+        }, TICK_MS);
+  if (pacer === undefined) for (const sender of senders) sender.fill();
   await pause(options.warmup * 1000, drained);
   await run.measure(options.pid, () => pause(options.seconds * 1000, drained));
+  clearInterval(pacer);
   run.stopping = true;
   for (const sender of senders) sender.checkDrained();
   await drained;

@@ -138,6 +138,14 @@ const MILLION = 1_000_000;
 export const workloads: readonly Workload[] = [
   sending('send', 'async flush, 8 × 64 in flight, 128 B', {}),
   sending('send-keys', 'the same with keys, all queues in turn', { topic: 'BenchKeys', keys: true, mixQueues: true }),
+  sending('paced', '300,000/s, 8 × 256 in flight at most', { topic: 'BenchPaced', rate: 300_000, window: 256 }),
+  sending('paced-keys', 'the same with keys, all queues in turn', {
+    topic: 'BenchPacedKeys',
+    rate: 300_000,
+    window: 256,
+    keys: true,
+    mixQueues: true,
+  }),
   sending('batch', 'async flush, batches of 32, 8 × 8 in flight', { topic: 'BenchBatch', batch: 32, window: 8 }),
   {
     name: 'pull',
