@@ -2,12 +2,13 @@
 //
 //   paced      5,000 messages a second of 1 KiB with keys over 8 connections, while old files are removed, and beside 1,000 consumers
 //              that wait: how long an answer takes at worst, how long the loop stands still, memory at the end by that at the beginning
+//   clean-up   5,000 such messages a second, while 100 old files lie there and then while they are removed
 //   overload   windows 64 times as deep as the broker fills: whether what it takes is as much as with shallow ones, how long that takes,
 //              what is refused and why, memory likewise
 //
 // The machine should do nothing else. It prints JSON.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -40,6 +41,9 @@ const SLOTS = RATE;
 const SHALLOW = 64;
 const DEEP = 4096;
 const BODY = Buffer.alloc(1024, 'x');
+const OLD_FILES = 100;
+/** Files that are there however quickly old ones go: the newest, one made ahead, and what ten seconds bring. */
+const FEW_FILES = 8;
 /** Old files go at once, every ten seconds, so that a short run sees many go. */
 const CONF = {
   mappedFileSizeCommitLog: 16 * 1024 * 1024,
@@ -67,6 +71,18 @@ class MemorySamples {
       most: Math.max(...this.#samples),
     };
   }
+}
+
+/** What came of sends at a rate. */
+interface Pace {
+  messages: number;
+  perSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  p999Ms: number;
+  maxMs: number;
+  /** By code. */
+  refused: Record<string, number>;
 }
 
 /** One connection that sends at a rate and measures from when a message was due. */
@@ -168,25 +184,17 @@ class Asking {
   }
 }
 
-async function paced(broker: RunningBroker): Promise<object> {
-  const { brokerAddr: addr, pid } = broker;
-  const pull = { consumerGroup: 'GID_idle', topic: 'SoakIdle', queueOffset: '0', maxMsgNums: '32', sysFlag: '6' };
-  const waiting = { commitOffset: '0', suspendTimeoutMillis: '15000', subscription: '*', subVersion: '0' };
-  const idle = Array.from({ length: consumers }, (_, i) => {
-    const fields = { ...pull, ...waiting, queueId: String(i % QUEUES), expressionType: 'TAG' };
-    return new Asking(addr, Code.PULL_MESSAGE, fields, 0);
-  });
-  const ping = new Asking(addr, Code.GET_MAX_OFFSET, { topic: 'SoakIdle', queueId: '0', committed: 'true' }, PING_MS);
+/** Sends at the rate for as long as `goesOn` says after so many milliseconds, and waits for the answers. */
+async function pace(addr: string, goesOn: (elapsedMs: number) => boolean): Promise<Pace> {
   const latency = new Histogram(64);
   const start = performance.now();
   const senders = Array.from({ length: CONNECTIONS }, () => new PacedSender(addr, latency, start + WARMUP_MS));
-  const samples = new MemorySamples(pid);
   let sent = 0;
   await new Promise<void>((resolve) => {
     const timer = setInterval(() => {
       const now = performance.now();
       const due = Math.floor(((now - start) * RATE) / 1000) - sent;
-      if (now - start >= seconds * 1000) {
+      if (!goesOn(now - start)) {
         clearInterval(timer);
         resolve();
         return;
@@ -198,20 +206,63 @@ async function paced(broker: RunningBroker): Promise<object> {
       }
     }, TICK_MS);
   });
+  const seconds = (performance.now() - start - WARMUP_MS) / 1000;
   while (senders.some((sender) => sender.inFlight > 0)) await new Promise((resolve) => setTimeout(resolve, 10));
-  for (const one of [...senders, ...idle, ping]) one.end();
+  for (const sender of senders) sender.end();
   return {
     messages: sent,
-    perSecond: latency.count / (seconds - WARMUP_MS / 1000),
+    perSecond: latency.count / seconds,
     p50Ms: latency.quantile(0.5),
     p99Ms: latency.quantile(0.99),
     p999Ms: latency.quantile(0.999),
     maxMs: latency.maxMs,
     refused: Object.assign({}, ...senders.map((sender) => sender.refused)),
+  };
+}
+
+async function paced(broker: RunningBroker): Promise<object> {
+  const { brokerAddr: addr, pid } = broker;
+  const pull = { consumerGroup: 'GID_idle', topic: 'SoakIdle', queueOffset: '0', maxMsgNums: '32', sysFlag: '6' };
+  const waiting = { commitOffset: '0', suspendTimeoutMillis: '15000', subscription: '*', subVersion: '0' };
+  const idle = Array.from({ length: consumers }, (_, i) => {
+    const fields = { ...pull, ...waiting, queueId: String(i % QUEUES), expressionType: 'TAG' };
+    return new Asking(addr, Code.PULL_MESSAGE, fields, 0);
+  });
+  const ping = new Asking(addr, Code.GET_MAX_OFFSET, { topic: 'SoakIdle', queueId: '0', committed: 'true' }, PING_MS);
+  const samples = new MemorySamples(pid);
+  const figures = await pace(addr, (elapsedMs) => elapsedMs < seconds * 1000);
+  for (const one of [...idle, ping]) one.end();
+  return {
+    ...figures,
     // The round trip of the lightest request: the loop never stood still for longer.
     stallMs: { p99: ping.wait.quantile(0.99), max: ping.wait.maxMs },
     rssMb: samples.end(),
   };
+}
+
+/** Sends while old files lie there, and then while they go. */
+async function cleanUp(system: GantrySystem, base: string): Promise<object> {
+  const storeDir = join(base, 'old');
+  const broker = await system.startBroker({ storeDir, plain: true, conf: { ...CONF, fileReservedTime: 72 } });
+  process.once('exit', () => void broker.kill());
+  const addr = broker.brokerAddr;
+  const files = (): number => readdirSync(join(storeDir, 'commitlog')).length;
+  await createTopic(addr, 'Soak', QUEUES);
+  const fill = { topic: 'Soak', topics: 1, queues: QUEUES, conns: CONNECTIONS, window: 64, size: 1024, batch: 1 };
+  while (files() < OLD_FILES) {
+    await drive(
+      'send',
+      { ...fill, keys: false, mixQueues: true, addr, pid: broker.pid, warmup: 0, seconds: 2 },
+      undefined,
+    );
+  }
+  const before = await pace(addr, (elapsedMs) => elapsedMs < 20_000);
+  const all = files();
+  const update = await call(addr, Code.UPDATE_BROKER_CONFIG, {}, Buffer.from('fileReservedTime=0'));
+  if (update.code !== 0) throw new Error(`UPDATE_BROKER_CONFIG: code ${update.code} ${update.remark ?? ''}`);
+  const during = await pace(addr, () => files() > FEW_FILES);
+  await broker.stop();
+  return { files: all, before, during, p99OfBefore: during.p99Ms / before.p99Ms };
 }
 
 async function overload(broker: RunningBroker): Promise<object> {
@@ -243,8 +294,9 @@ try {
   const runs = { paced: await paced(broker), overload: await overload(broker) };
   // Old files went: the queues begin here.
   const minimum = await call(broker.brokerAddr, Code.GET_MIN_OFFSET, { topic: 'Soak', queueId: '0' });
-  const figures = { seconds, ...runs, firstOffset: Number(minimum.fields['offset']) };
   await broker.stop();
+  const old = await cleanUp(system, base);
+  const figures = { seconds, ...runs, firstOffset: Number(minimum.fields['offset']), cleanUp: old };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 } finally {
   rmSync(base, { recursive: true, force: true });
