@@ -14,6 +14,7 @@ import { RebalanceLockManager } from './client/rebalance-lock-manager.ts';
 import { ColdDataControl } from './colddata/cold-data-control.ts';
 import type { ConfigEnvironment } from './config-manager.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
+import { isBound } from './lite/lite-metadata.ts';
 import { LiteService } from './lite/lite-service.ts';
 import type { NameServers } from './name-servers.ts';
 import { BroadcastOffsetManager } from './offset/broadcast-offset-manager.ts';
@@ -127,7 +128,7 @@ export function createBrokerContext(options: BrokerContextOptions): BrokerContex
     total: () => stats,
     hasTopic: (topic) => topics.has(topic),
     isSystemTopic: (topic) => topics.systemTopics.isSystem(topic),
-    hasOffsets: (key) => offsets.has(key),
+    hasOffsets: (key) => offsets.has(key) || isBound(groups, key),
   });
   const schedule = new ScheduleMessageService(environment, { config, store, storeHost, stats, traffic });
   const producers = new ProducerManager(config, clock, logger);

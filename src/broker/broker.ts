@@ -21,6 +21,7 @@ import { MessageRequestModeManager } from './assignment/message-request-mode-man
 import { TopicRoutes } from './assignment/topic-routes.ts';
 import { type BrokerConfig, defaultBrokerConfig } from './broker-config.ts';
 import { type BrokerContext, createBrokerContext } from './broker-context.ts';
+import { saveInTurn } from './config-manager.ts';
 import { SendDeduplication } from './dedup/send-deduplication.ts';
 import { ConsumerFilterManager } from './filter/consumer-filter-manager.ts';
 import { writeQueues } from './lite/write-queues.ts';
@@ -338,25 +339,23 @@ export class Broker {
     await context.store.close();
     for (const service of this.#services) await service.close?.();
     context.orders.clean();
-    const { topics, mappings, groups, offsets, filters, orders } = context;
-    for (const table of [topics, mappings, groups, offsets, filters, orders]) table.persistIfChanged();
+    const { topics, mappings, groups, offsets, filters, requestModes, orders } = context;
+    const tables = [topics, mappings, groups, offsets, filters, requestModes, orders];
+    await Promise.all(tables.map((table) => table.persistLast()));
     await this.#client.close();
   }
 
   #startServices(): void {
-    const { clock, config, filters, groups, offsets, orders, topics } = this.context;
+    const { clock, config, filters, groups, mappings, offsets, orders, requestModes, topics } = this.context;
     for (const service of this.#services) service.start();
     this.#timers.push(
       clock.every(config.flushConsumerOffsetInterval, () => {
-        offsets.persistInSlices();
-        topics.persistIfChanged();
-        groups.persistIfChanged();
+        // Those behind the offsets are saved when they change: here only what could not be saved then.
+        void saveInTurn([offsets, topics, mappings, groups, requestModes]);
       }),
       clock.every(FILTER_PERIOD_MS, () => {
-        for (const table of [filters, orders]) {
-          table.clean();
-          table.persistIfChanged();
-        }
+        for (const table of [filters, orders]) table.clean();
+        void saveInTurn([filters, orders]);
       }),
     );
   }

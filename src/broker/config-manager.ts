@@ -5,8 +5,8 @@
 // the bad one over the good one. Both bad is an error that names both: nothing is ever silently reset to empty.
 //
 // Saving: a new file, fsync, rename of the old one to `.bak`, rename into place, fsync of the folder. `persist` does that before it
-// returns (topics, groups: rare, and the answer says that it is done); `persistInSlices` builds and writes a large table in pieces between
-// other work (offsets, every few seconds).
+// returns (an administrator's change of a topic or group: rare, and the answer says that it is done). What is saved now and then
+// (`persistInSlices`) is built in pieces between other work, and written and synced off the loop; `saved` waits for such a save.
 //
 // RocketMQ: ConfigManager. It takes any file that parses, trailing bytes included, starts with nothing if both files are empty, and
 // writes in place after the rename, so that between the two only `.bak` exists.
@@ -38,6 +38,10 @@ export abstract class ConfigManager {
   #changes = 0;
   #saved = 0;
   #sliced: SlicedSave | undefined;
+  /** Told when the sliced save that is under way has ended. */
+  readonly #waiting: Array<(failure: GantryError | undefined) => void> = [];
+  /** The last save has been asked for. */
+  #isClosed = false;
 
   constructor(environment: ConfigEnvironment, fileName: string) {
     this.environment = environment;
@@ -118,25 +122,49 @@ export abstract class ConfigManager {
   }
 
   /** Saves a changed table between other work; a failure is logged and tried again with the next call. */
-  persistInSlices(done?: () => void): void {
-    if (!this.changed || this.#sliced !== undefined) {
-      done?.();
-      return;
+  persistInSlices(done: (failure: GantryError | undefined) => void = () => {}): void {
+    if (this.#sliced !== undefined) this.#waiting.push(done);
+    else if (!this.changed || this.#isClosed) done(undefined);
+    else {
+      this.#waiting.push(done);
+      this.#startSliced();
     }
+  }
+
+  /** What has changed until now is durable when this resolves, saved between other work. @throws GantryError IO or DISK_FULL, as `persist`. */
+  async saved(): Promise<void> {
+    const wanted = this.#changes;
+    while (this.#saved < wanted) {
+      if (this.#isClosed) return this.persist();
+      const failure = await new Promise<GantryError | undefined>((resolve) => this.persistInSlices(resolve));
+      if (failure !== undefined) throw failure;
+    }
+  }
+
+  /** The last save, for the end: when this resolves, nothing touches the file any more. A failure is logged. */
+  async persistLast(): Promise<void> {
+    this.#isClosed = true;
+    this.persistIfChanged();
+    if (this.#sliced !== undefined) await new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #startSliced(): void {
     const covered = this.#changes;
-    const finished = (error: GantryError | undefined, overtaken: boolean): void => {
+    const finished = (failure: GantryError | undefined, overtaken: boolean): void => {
       this.#sliced = undefined;
-      if (error !== undefined) this.#complain(error);
+      if (failure !== undefined) this.#complain(failure);
       else if (!overtaken) this.#saved = Math.max(this.#saved, covered);
-      done?.();
+      for (const done of this.#waiting.splice(0)) done(failure);
     };
     try {
       this.#makeFolder();
-      this.#sliced = new SlicedSave(this.environment, this.path, this.encode()[Symbol.iterator](), finished);
-      this.#sliced.start();
     } catch (error) {
       finished(asIoError(error), false);
+      return;
     }
+    const save = new SlicedSave(this.environment, this.path, this.encode()[Symbol.iterator](), finished);
+    this.#sliced = save;
+    save.start();
   }
 
   /** Marks the table as different from what is saved. */
@@ -176,6 +204,11 @@ export abstract class ConfigManager {
   }
 }
 
+/** Saves what has changed of some tables, one after the other and between other work. Never rejects: a failure is logged. */
+export async function saveInTurn(tables: readonly ConfigManager[]): Promise<void> {
+  for (const table of tables) await new Promise((resolve) => table.persistInSlices(resolve));
+}
+
 function asIoError(error: unknown): GantryError {
   return error instanceof GantryError ? error : new GantryError('IO', errorText(error), { cause: error });
 }
@@ -205,8 +238,13 @@ class SlicedSave {
   }
 
   start(): void {
-    this.#file = this.#environment.fs.open(this.#fresh, 'create');
-    this.#file.truncateSync(0);
+    try {
+      this.#file = this.#environment.fs.open(this.#fresh, 'create');
+      this.#file.truncateSync(0);
+    } catch (error) {
+      this.#written(asIoError(error));
+      return;
+    }
     this.#next();
   }
 
@@ -224,23 +262,29 @@ class SlicedSave {
     const until = clock.monotonic() + SLICE_MS;
     let text = '';
     let ended = false;
-    while (!ended && text.length < SLICE_CHARS) {
-      const piece = this.#pieces.next();
-      if (piece.done === true) ended = true;
-      else text += piece.value;
-      if (clock.monotonic() > until) break;
+    try {
+      while (!ended && text.length < SLICE_CHARS) {
+        const piece = this.#pieces.next();
+        if (piece.done === true) ended = true;
+        else text += piece.value;
+        if (clock.monotonic() > until) break;
+      }
+    } catch (error) {
+      this.#written(asIoError(error));
+      return;
     }
-    const bytes = Buffer.from(text, 'utf8');
     const file = this.#file!;
+    const bytes = Buffer.from(text, 'utf8');
     file.write(bytes, 0, bytes.length, this.#position, (error) => {
       this.#position += bytes.length;
-      if (error !== undefined || this.#cancelled) this.#end(error);
-      else if (ended) file.sync((syncError) => this.#end(syncError));
+      if (error !== undefined || this.#cancelled) this.#written(error);
+      else if (ended) file.sync((syncError) => this.#written(syncError));
       else clock.soon(() => this.#next());
     });
   }
 
-  #end(error: GantryError | undefined): void {
+  /** The new file is there, and takes its place unless it failed or was overtaken. */
+  #written(error: GantryError | undefined): void {
     this.#file?.close();
     this.#file = undefined;
     if (error !== undefined || this.#cancelled) {
@@ -248,14 +292,14 @@ class SlicedSave {
       return;
     }
     const { fs, folder } = this.#environment;
-    let failure: GantryError | undefined;
     try {
       if (fs.stat(this.#path) !== undefined) fs.rename(this.#path, `${this.#path}.bak`);
       fs.rename(this.#fresh, this.#path);
-      fs.syncDirectory(folder);
     } catch (thrown) {
-      failure = asIoError(thrown);
+      this.#done(asIoError(thrown), false);
+      return;
     }
-    this.#done(failure, false);
+    // Overtaken from here on, its names are synced with those of the save that overtook it, or are told to have failed with it.
+    fs.syncDirectoryLater(folder, (failure) => this.#done(failure, this.#cancelled));
   }
 }

@@ -40,8 +40,21 @@ export function prettyEntry(key: string | number, value: PrettyValue, depth: num
   return `${typeof key === 'number' ? key : quote(key)}:${prettyJson(value, depth)}`;
 }
 
+/** The entries of a map that stands one level inside a document, one by one, and the brace that ends it. */
+export function* prettyPieces<T>(
+  entries: Iterable<readonly [string, T]>,
+  toValue: (entry: T, key: string) => PrettyValue,
+): Generator<string> {
+  let first = true;
+  for (const [key, entry] of entries) {
+    yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(key, toValue(entry, key), 2)}`;
+    first = false;
+  }
+  yield first ? '}' : `\n${indent(1)}}`;
+}
+
 /** The TABs that begin a line `depth` levels inside a document. */
-export function indent(depth: number): string {
+function indent(depth: number): string {
   return '\t'.repeat(depth);
 }
 

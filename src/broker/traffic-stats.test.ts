@@ -103,7 +103,7 @@ test('delay levels, pops, dead letters, registrations and connections have Rocke
   stats.delivered('T', 2, 90);
   stats.checkPointed('T', 'G', 3);
   stats.acknowledged('T', 'G', 2);
-  stats.deadLetters.add('null@T@G@SEND_BACK_TO_DLQ');
+  stats.deadLettered(null, 'T', 'G');
   stats.consumerRegistrations.add('C', 4);
   stats.channels.add('CONNECT');
   clock.advance(10_000);
@@ -172,4 +172,17 @@ test('light queues have figures together, with enableLmqStats each its own', () 
   const apart = open({ enableLmqStats: true }).stats;
   assert.equal(apart.groupKey('%LMQ%a', 'G'), '%LMQ%a@G');
   apart.stop();
+});
+
+test('dead letters of owners and topics that clients make up fill no memory', () => {
+  const { clock, stats } = open();
+  stats.deadLettered(null, 'T', 'G');
+  for (let i = 0; i < 10_000; i++) stats.deadLettered(`owner${i}`, 'T', 'G');
+  stats.deadLettered('x'.repeat(2000), 'T', 'G');
+  stats.deadLettered(null, 'T', 'G');
+  clock.advance(10_000);
+  assert.equal(sum(stats, 'SNDBCK2DLQ_TIMES', 'null@T@G@SEND_BACK_TO_DLQ'), 2);
+  assert.ok(stats.view('SNDBCK2DLQ_TIMES', 'owner9998@T@G@SEND_BACK_TO_DLQ') !== undefined);
+  assert.equal(stats.view('SNDBCK2DLQ_TIMES', 'owner9999@T@G@SEND_BACK_TO_DLQ'), undefined);
+  stats.stop();
 });

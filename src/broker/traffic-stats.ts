@@ -40,6 +40,10 @@ export interface TrafficView {
   readonly statsMinute: TrafficRate;
 }
 
+/** Keys of dead letters that are counted, and characters of the longest. */
+const MOST_DEAD_LETTERS = 10_000;
+const LONGEST_DEAD_LETTER = 1024;
+
 type Measure = 'messages' | 'bytes';
 
 /** Time between two samples and how many are kept: a minute, an hour and a day. */
@@ -132,6 +136,10 @@ export class TrafficSet {
     return this.#items.has(key);
   }
 
+  get size(): number {
+    return this.#items.size;
+  }
+
   /** Messages a second of the last minute. */
   tps(key: string): number {
     return this.#items.get(key)?.rate(MINUTE, 'messages').tps ?? 0;
@@ -186,7 +194,7 @@ export interface TrafficSource {
   total(): { readonly putMessages: number; readonly getMessages: number };
   hasTopic(topic: string): boolean;
   isSystemTopic(topic: string): boolean;
-  /** `topic@group`. */
+  /** Of a `topic@group`: whether the group has offsets of the topic, or of its lite topics. */
   hasOffsets(key: string): boolean;
 }
 
@@ -200,7 +208,7 @@ export class TrafficStats {
   readonly checkPoints: TrafficSet = new TrafficSet();
   readonly acks: TrafficSet = new TrafficSet();
   /** Messages that became dead letters, by `owner@topic@group@SEND_BACK_TO_DLQ`. */
-  readonly deadLetters: TrafficSet = new TrafficSet();
+  readonly #deadLetters = new TrafficSet();
   /** Ms that registering took, by cluster. */
   readonly consumerRegistrations: TrafficSet = new TrafficSet();
   readonly producerRegistrations: TrafficSet = new TrafficSet();
@@ -230,7 +238,7 @@ export class TrafficStats {
       ['GROUP_GET_NUMS', [this.gets, 'messages']],
       ['GROUP_GET_SIZE', [this.gets, 'bytes']],
       ['SNDBCK_PUT_NUMS', [this.sendBacks, 'messages']],
-      ['SNDBCK2DLQ_TIMES', [this.deadLetters, 'messages']],
+      ['SNDBCK2DLQ_TIMES', [this.#deadLetters, 'messages']],
       ['QUEUE_PUT_NUMS', [this.#queuePuts, 'messages']],
       ['QUEUE_PUT_SIZE', [this.#queuePuts, 'bytes']],
       ['QUEUE_GET_NUMS', [this.#queueGets, 'messages']],
@@ -292,6 +300,14 @@ export class TrafficStats {
     // Anybody may acknowledge in the name of any group.
     if (this.acks.has(key) || key.includes(LIGHT_QUEUES) || this.#source.hasOffsets(key)) this.acks.add(key, messages);
     this.#brokerAcks.add(this.#source.clusterName, messages);
+  }
+
+  /** A message became a dead letter; owner and topic are what its client says, which may be anything. RocketMQ: keeps every one. */
+  deadLettered(owner: string | null, topic: string | null, group: string): void {
+    const key = `${owner}@${topic}@${group}@SEND_BACK_TO_DLQ`;
+    const isNew = !this.#deadLetters.has(key);
+    if (isNew && (this.#deadLetters.size >= MOST_DEAD_LETTERS || key.length > LONGEST_DEAD_LETTER)) return;
+    this.#deadLetters.add(key);
   }
 
   /** The numbers of a name and a key of RocketMQ; undefined if nothing was counted there, or it is not counted. */

@@ -36,6 +36,13 @@ const ANSWER_MS = 10_000;
 /** A message further behind the start of its pop is acknowledged by itself: a batch has a bit for each offset up to it. */
 const BATCH_SPAN = 0x1_0000;
 
+/**
+ * A pop that may wait and comes back empty within so many ms did not wait: a broker whose clock is far from ours takes it for one that is
+ * over. The next one comes after a pause.
+ */
+export const AT_ONCE_MS = 20;
+export const AT_ONCE_PAUSE_MS = 50;
+
 /** How the answer of a pop is to be taken. */
 export type PopStatus = 'FOUND' | 'NOTHING' | 'POLLING_FULL';
 

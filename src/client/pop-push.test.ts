@@ -321,3 +321,17 @@ test('clientRebalance=false is refused where it cannot be, and so are limits tha
   ];
   for (const options of bad) assert.throws(() => new PushConsumer(options), { code: 'CONFIG_VALUE' });
 });
+
+test('pops that a broker takes for over at once, since its clock is far ahead, do not follow each other without a pause', async (t) => {
+  const { cluster } = await rig(t, {});
+  const { broker } = cluster;
+  await cluster.until('a pop waits', () => broker.pops.waiting === 1);
+  const { answer } = broker;
+  broker.answer = (asked) =>
+    asked.code === RequestCode.POP_MESSAGE ? { code: ResponseCode.POLLING_TIMEOUT } : answer(asked);
+  broker.pops.expire();
+  let steps = 0;
+  await cluster.until('a second has passed', () => steps++ === 1000, 1);
+  const count = broker.of(RequestCode.POP_MESSAGE).length;
+  assert.ok(count > 2 && count < 30, `${count} pops`);
+});

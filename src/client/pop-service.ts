@@ -10,7 +10,7 @@ import { type ConsumeContext, type ConsumeStatus, type MessageListener, newConte
 import { type ConsumeCounts, ListenerCalls } from './listener-calls.ts';
 import type { MessageTrace } from './message-trace.ts';
 import type { ReceivedMessage } from './message-types.ts';
-import { PopKernel, type PopResult } from './pop-kernel.ts';
+import { AT_ONCE_MS, AT_ONCE_PAUSE_MS, PopKernel, type PopResult } from './pop-kernel.ts';
 import { type MessageQueue, queueKey, queueText } from './queues.ts';
 import type { SubscriptionData } from './subscription.ts';
 import type { Waiter } from './waiter.ts';
@@ -160,6 +160,8 @@ export class PopService {
     const { group, initMode, waiter, isRunning, subscription, popBatchNums = 32 } = this.#options;
     const wanted = subscription(from.queue.topic);
     if (wanted === undefined) return waiter.sleep(RETRY_MS);
+    const { clock } = this.#client;
+    const began = clock.monotonic();
     let result: PopResult;
     try {
       result = await this.#kernel.pop({
@@ -182,6 +184,8 @@ export class PopService {
     if (result.unwanted.length > 0) this.#ack(result.unwanted);
     if (result.messages.length > 0) this.#submit(from, result.messages);
     else if (result.status === 'POLLING_FULL') await waiter.sleep(RETRY_MS);
+    else if (result.status === 'NOTHING' && clock.monotonic() - began < AT_ONCE_MS)
+      await waiter.sleep(AT_ONCE_PAUSE_MS);
   }
 
   /** Takes messages in hand, even of a queue that is another member's by now: until they expire nobody else gets them. */

@@ -240,6 +240,7 @@ test('several topics and brokers are all asked before any is waited at, each for
   const held = (): number => cluster.brokers.reduce((sum, broker) => sum + broker.pops.waiting, 0);
   await cluster.until('one place is waited at', () => held() === 1);
   assert.equal(pops().filter((ext) => ext['pollTime'] === '1000').length, 1);
+  cluster.clock.advance(1000);
   for (const broker of cluster.brokers) broker.pops.expire();
   await cluster.until('the next is waited at', () => held() === 1);
   for (const broker of cluster.brokers) for (const topic of ['T', 'Other']) broker.append(topic, 0, 'now');
@@ -418,4 +419,19 @@ test('a handle that a sender left in a message is not taken for the one of this 
   assert.equal(message!.receiptHandle, '0 1700000000000 60000 5 0 a 1 0');
   await consumer.ack(message!);
   assert.deepEqual(cluster.broker.pops.acked, ['G T 1 0']);
+});
+
+test('a broker that takes each pop for over at once, since its clock is far ahead, is not asked without a pause', async (t) => {
+  const { cluster, consumer } = await rig(t);
+  const { broker } = cluster;
+  await consumer.subscribe('T');
+  broker.answer = ({ code }) => (code === RequestCode.POP_MESSAGE ? { code: ResponseCode.POLLING_TIMEOUT } : undefined);
+  let received: unknown[] | undefined;
+  void consumer.receive(1, 30_000, 1000).then((messages) => {
+    received = messages;
+  });
+  await cluster.until('the time to wait is over', () => received !== undefined, 1);
+  assert.deepEqual(received, []);
+  const count = broker.of(RequestCode.POP_MESSAGE).length;
+  assert.ok(count > 2 && count < 30, `${count} pops`);
 });

@@ -12,7 +12,7 @@ import { consumerRunningInfo } from './consumer-running-info.ts';
 import type { GroupConsumer } from './group-consumer.ts';
 import type { ConsumerData } from './heartbeat.ts';
 import type { ReceivedMessage } from './message-types.ts';
-import { ANY_QUEUE, PopKernel, type PopResult } from './pop-kernel.ts';
+import { ANY_QUEUE, AT_ONCE_MS, AT_ONCE_PAUSE_MS, PopKernel, type PopResult } from './pop-kernel.ts';
 import type { MessageQueue } from './queues.ts';
 import { type MessageSelector, parseSubscription } from './subscription.ts';
 import { Subscriptions } from './subscriptions.ts';
@@ -187,6 +187,7 @@ export class SimpleConsumer {
       for (let i = 0; i < targets.length; i++) {
         const waitMs = Math.floor(Math.min(share, Math.max(0, deadline - this.#clock.monotonic())));
         const queue = targets[this.#turn++ % targets.length]!;
+        const began = this.#clock.monotonic();
         let result: PopResult;
         try {
           result = await this.#pop(queue, maxMessages, invisibleDurationMs, waitMs);
@@ -199,8 +200,10 @@ export class SimpleConsumer {
         }
         if (result.messages.length > 0) return result.messages;
         if (this.#state !== 'running') return [];
-        if (result.status === 'POLLING_FULL')
-          await this.#waiter.sleep(Math.min(RETRY_MS, deadline - this.#clock.monotonic()));
+        const now = this.#clock.monotonic();
+        const isAtOnce = waitMs > AT_ONCE_MS && now - began < AT_ONCE_MS;
+        if (result.status === 'POLLING_FULL') await this.#waiter.sleep(Math.min(RETRY_MS, deadline - now));
+        else if (isAtOnce) await this.#waiter.sleep(Math.min(AT_ONCE_PAUSE_MS, deadline - now));
       }
       if (this.#clock.monotonic() >= deadline) return [];
       if (targets.length === 0) {

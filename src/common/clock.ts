@@ -19,15 +19,20 @@ export interface Clock {
   soon(fn: () => void): void;
 }
 
+/** What Node is to run later than this it runs at once, and again and again. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(delayMs, fn) {
+    if (delayMs > LONGEST_MS) return afterLong(delayMs, fn);
     const handle = setTimeout(fn, delayMs);
     handle.unref();
     return { cancel: () => clearTimeout(handle) };
   },
   every(intervalMs, fn) {
+    if (intervalMs > LONGEST_MS) return everyLong(intervalMs, fn);
     const handle = setInterval(fn, intervalMs);
     handle.unref();
     return { cancel: () => clearInterval(handle) };
@@ -36,6 +41,23 @@ export const systemClock: Clock = {
     setImmediate(fn);
   },
 };
+
+function afterLong(delayMs: number, fn: () => void): Timer {
+  let timer = systemClock.after(LONGEST_MS, () => {
+    timer = systemClock.after(delayMs - LONGEST_MS, fn);
+  });
+  return { cancel: () => timer.cancel() };
+}
+
+function everyLong(intervalMs: number, fn: () => void): Timer {
+  const again = (): Timer =>
+    systemClock.after(intervalMs, () => {
+      timer = again();
+      fn();
+    });
+  let timer = again();
+  return { cancel: () => timer.cancel() };
+}
 
 interface Pending {
   at: number;

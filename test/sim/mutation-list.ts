@@ -187,6 +187,16 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "forget the directory's fsync: of a table that is saved in slices",
+    changes: [
+      {
+        file: 'broker/config-manager.js',
+        find: 'fs.syncDirectoryLater(folder, (failure) => this.#done(failure, this.#cancelled));',
+        replace: 'this.#done(undefined, this.#cancelled);',
+      },
+    ],
+  },
+  {
     name: "forget the directory's fsync: of the marker that says that the store runs",
     changes: [{ file: 'store/load-store.js', find: 'fs.syncDirectory(root);', replace: '{}' }],
   },

@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { BrokerConfig } from '../../src/broker/broker-config.ts';
 import type { Answer } from '../../src/broker/broker-fixture.test.support.ts';
 import { messageWith } from '../../src/broker/broker-fixture.test.support.ts';
+import { saveInTurn } from '../../src/broker/config-manager.ts';
 import { type Fields, type Popped, PopWorld, poppedOf } from '../../src/broker/pop/pop-world.test.support.ts';
 import { encodeBatchAcks, parseReceiptHandle } from '../../src/message/index.ts';
 import { RequestCode } from '../../src/remoting/index.ts';
@@ -28,11 +29,7 @@ export class PopSimWorld extends PopWorld {
     const { groups, offsets, topics } = context;
     offsets.clampTo(context.store);
     context.revive.start();
-    this.clock.every(context.config.flushConsumerOffsetInterval, () => {
-      offsets.persistInSlices();
-      topics.persistIfChanged();
-      groups.persistIfChanged();
-    });
+    this.clock.every(context.config.flushConsumerOffsetInterval, () => void saveInTurn([offsets, topics, groups]));
   }
 
   /** Orderly stop; false if the power goes meanwhile. */
@@ -45,7 +42,7 @@ export class PopSimWorld extends PopWorld {
       () => store.close(),
       () => timer.close(),
       () => revive.close(),
-      ...[topics, groups, offsets].map((table) => () => table.persistIfChanged()),
+      ...[topics, groups, offsets].map((table) => () => table.persistLast()),
     ];
     for (const step of steps) if (!(await this.unlessDown(async () => step()))) return false;
     return true;

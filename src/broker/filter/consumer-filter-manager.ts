@@ -16,7 +16,7 @@ import type { JsonObject } from '../../remoting/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { readInteger, readList, readObject, readText, toInteger } from '../json-fields.ts';
-import { type PrettyBean, prettyJson } from '../pretty-json.ts';
+import { type PrettyBean, prettyJson, prettyPieces } from '../pretty-json.ts';
 import { RETRY_GROUP_TOPIC_PREFIX } from '../topic/topic-names.ts';
 import { compileExpression, ExpressionFilter, RetryFilter } from './expression-filter.ts';
 import { type Prepared, preparedKey } from './heavy-expressions.ts';
@@ -224,12 +224,9 @@ export class ConsumerFilterManager extends ConfigManager {
   }
 
   protected override *encode(): Iterable<string> {
-    const topics = new Map<string, PrettyBean>();
-    for (const [topic, groups] of this.#topics) {
-      const beans = new Map([...groups].map(([group, data]) => [group, beanOf(data)]));
-      topics.set(topic, { groupFilterData: beans, topic });
-    }
-    yield prettyJson({ filterDataByTopic: topics });
+    yield '{\n\t"filterDataByTopic":{';
+    yield* prettyPieces(this.#topics, filtersOf);
+    yield '\n}';
   }
 
   protected override decode(json: JsonObject): void {
@@ -284,6 +281,11 @@ export class ConsumerFilterManager extends ConfigManager {
 
 function isDead(data: ConsumerFilterData): boolean {
   return data.deadTime >= data.bornTime;
+}
+
+/** The filters of one topic, by group. */
+function filtersOf(groups: ReadonlyMap<string, ConsumerFilterData>, topic: string): PrettyBean {
+  return { groupFilterData: new Map([...groups].map(([group, data]) => [group, beanOf(data)])), topic };
 }
 
 function beanOf(data: ConsumerFilterData): PrettyBean {

@@ -3,8 +3,12 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { RequestCode, ResponseCode } from '../../remoting/index.ts';
 import { type Answer, BrokerFixture, FakeChannel } from '../broker-fixture.test.support.ts';
+import { Arrivals } from '../longpolling/arrivals.ts';
+import { PopWaits } from '../longpolling/pop-waits.ts';
 import { PullRequestHold } from '../longpolling/pull-request-hold.ts';
 import { registerClientManage } from '../processor/client-manage.ts';
+import { NotificationProcessor } from '../processor/notification.ts';
+import { PopMessageProcessor } from '../processor/pop-message.ts';
 import { PullMessageProcessor } from '../processor/pull-message.ts';
 import { LONGEST_EXPRESSION } from './expression-filter.ts';
 
@@ -144,4 +148,27 @@ test('a pull, or a check, with an expression that takes long lets others have th
   const check = JSON.stringify({ clientId: 'c', group: 'G', subscriptionData });
   assert.equal((await broker.ask(RequestCode.CHECK_CLIENT_CONFIG, {}, check, channel)).code, ResponseCode.SUCCESS);
   assert.equal(channel.holds, 2);
+});
+
+test('a pop, or a notification, with an expression that takes long holds its connection, too', async () => {
+  const broker = await BrokerFixture.open({ broker: { useMessageFilterForNotification: true } });
+  const { context } = broker;
+  new PopMessageProcessor(context).register(broker);
+  new NotificationProcessor(context, new PopWaits(context, new Arrivals(context.store))).register(broker);
+  context.topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  const ask = async (code: number, exp: string): Promise<HeldChannel> => {
+    const channel = new HeldChannel();
+    const fields = { consumerGroup: 'G', topic: 'T', queueId: 0, maxMsgNums: 32, invisibleTime: 1000 };
+    void broker.ask(code, { ...fields, pollTime: 0, bornTime: 0, exp, expType: 'SQL92' }, '', channel);
+    await setImmediate();
+    return channel;
+  };
+  for (const code of [RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION]) {
+    for (const exp of [heavy('a'), `${heavy('b')} AND AND`]) {
+      const channel = await ask(code, exp);
+      assert.deepEqual([channel.holds, channel.held], [1, false], `${code}`);
+    }
+    assert.equal((await ask(code, heavy('a'))).holds, 0, 'it is known now');
+    assert.equal((await ask(code, "a = 'x'")).holds, 0);
+  }
 });

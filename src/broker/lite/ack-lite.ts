@@ -16,7 +16,7 @@ export function isAboutLite(header: HeaderView): boolean {
 
 /** Answers the acknowledgement of a message of a lite topic. */
 export function ackLite(context: BrokerContext, request: Request): void {
-  const { groups, lite, offsets } = context;
+  const { groups, lite, offsets, traffic } = context;
   const { header } = request;
   const group = header.required('consumerGroup');
   const topic = header.required('topic');
@@ -54,6 +54,7 @@ export function ackLite(context: BrokerContext, request: Request): void {
     if (!offsets.hasReset(group, queue, 0)) offsets.commit(request.channel.remoteAddress, group, queue, 0, next);
     if (!lite.order.isBlocked(undefined, queue, group, handle.invisibleTimeMs)) lite.events.dispatch(group, queue);
   }
+  traffic.acknowledged(topic, group, 1);
   request.respond(ResponseCode.SUCCESS);
 }
 

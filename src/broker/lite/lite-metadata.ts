@@ -24,6 +24,12 @@ export function bindTopicOf(group: SubscriptionGroupConfig | undefined): string 
   return group?.attributes.get('lite.bind.topic');
 }
 
+/** Whether a `topic@group` is a group's and its parent topic's, of which no offsets are kept. */
+export function isBound(groups: SubscriptionGroupManager, key: string): boolean {
+  const at = key.lastIndexOf('@');
+  return bindTopicOf(groups.find(key.slice(at + 1))) === key.slice(0, at);
+}
+
 /** Whether a group takes every lite topic of its parent. RocketMQ: the attribute's presence says so. */
 export function isWildcardGroup(group: SubscriptionGroupConfig | undefined): boolean {
   return group?.attributes.has('lite.sub.wildcard') === true;

@@ -225,3 +225,14 @@ test('clients that were refused, that left or lost what they had are not remembe
   subscriptions.clean();
   assert.equal(subscriptions.connections, 1);
 });
+
+test('a wildcard subscription to a topic whose name holds an "@" leaves nothing behind', async () => {
+  const world = await LiteWorld.open();
+  const { subscriptions } = world.broker.context.lite;
+  world.makeGroup('W', { '+lite.sub.wildcard': 'true' });
+  for (const topic of ['P', 'a@b', 'a@W@c']) {
+    assert.equal((await world.ctl('COMPLETE_ADD', 'c1', [], { group: 'W', topic })).code, 0);
+  }
+  assert.equal((await world.ctl('COMPLETE_REMOVE', 'c1', [])).code, 0);
+  assert.equal(subscriptions.isEmpty, true);
+});

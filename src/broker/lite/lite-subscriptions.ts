@@ -239,7 +239,7 @@ export class LiteSubscriptions {
 
   /** Whether anybody subscribes to anything. */
   get isEmpty(): boolean {
-    return this.#queues.size === 0;
+    return this.#queues.size === 0 && this.#wildcards.size === 0;
   }
 
   /** Ends the subscriptions of clients that did not renew them; connections of clients without any are forgotten. */
@@ -287,7 +287,8 @@ export class LiteSubscriptions {
     this.listener?.unsubscribed(clientId, client.group, queue);
     if (clients.size > 0) return true;
     this.#queues.delete(queue);
-    const at = queue.indexOf('@');
+    // Groups have names without one; topics are what clients say.
+    const at = queue.lastIndexOf('@');
     const groups = at < 0 ? undefined : this.#wildcards.get(queue.slice(0, at));
     if (groups?.delete(queue.slice(at + 1)) === true && groups.size === 0) this.#wildcards.delete(queue.slice(0, at));
     return true;

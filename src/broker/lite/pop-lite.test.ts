@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { GantryError } from '../../common/index.ts';
 import { RequestCode } from '../../remoting/index.ts';
 import { FakeChannel } from '../broker-fixture.test.support.ts';
 import { LiteWorld } from './lite-world.test.support.ts';
@@ -198,4 +199,43 @@ test('without events every pop looks at all that its client subscribes to', asyn
   await world.sends('a', 'a0');
   await world.sends('c', 'c0');
   assert.deepEqual((await world.pop('c1')).bodies, ['a0', 'c0']);
+});
+
+for (const kind of ['single lite topics', 'a wildcard'] as const) {
+  test(`a message that cannot be read when a client of a group with ${kind} pops comes to it later`, async () => {
+    const world = await LiteWorld.open();
+    const { lite, store } = world.broker.context;
+    if (kind === 'a wildcard') {
+      world.makeGroup('G', { '+lite.sub.wildcard': 'true' });
+      assert.equal((await world.ctl('COMPLETE_ADD', 'c1', [])).code, 0);
+    } else await world.subscribe('c1', ['a']);
+    await world.sends('a', 'a0');
+    const { select } = store;
+    store.select = () => {
+      throw new GantryError('IO', 'the disk does not answer');
+    };
+    assert.equal((await world.pop('c1')).code, 210);
+    store.select = select;
+    assert.equal(lite.events.hasNext('c1'), false);
+    const waiting = world.pop('c1', { pollTime: 15_000 });
+    await world.pass(10_100);
+    assert.deepEqual((await waiting).bodies, ['a0']);
+  });
+}
+
+test('messages of lite topics that are popped and acknowledged are counted for their parent, and the figures stay', async () => {
+  const world = await LiteWorld.open();
+  const { traffic } = world.broker.context;
+  traffic.start();
+  await world.subscribe('c1', ['a', 'b']);
+  await world.sends('a', 'a0', 'a1');
+  await world.sends('b', 'b0');
+  for (const got of (await world.pop('c1')).got) assert.equal((await world.ack(got)).code, 0);
+  for (const ms of [10_000, 3_600_000]) {
+    await world.pass(ms);
+    for (const name of ['GROUP_GET_NUMS', 'GROUP_ACK_NUMS']) {
+      assert.equal(traffic.view(name, 'P@G')?.statsDay.sum, ms === 10_000 ? 0 : 3, `${name} after ${ms} ms`);
+    }
+  }
+  traffic.stop();
 });

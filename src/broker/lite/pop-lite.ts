@@ -171,6 +171,7 @@ export class PopLiteProcessor {
         got = await this.#takeFrom(queue, wants, popTime, left, room, pop);
       } catch (error) {
         this.#context.logger.error(`lite pop of ${key}: ${errorText(error)}`);
+        this.#context.lite.events.failed(clientId, group);
       } finally {
         const again = this.#busy.get(key);
         this.#busy.delete(key);

@@ -15,7 +15,7 @@ import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager, type ConfigSource } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readInteger, readIntegerMap, readObject } from '../json-fields.ts';
-import { indent, type PrettyValue, prettyEntry } from '../pretty-json.ts';
+import { prettyEntry, prettyPieces } from '../pretty-json.ts';
 import type { TrafficCount } from '../traffic-stats.ts';
 
 /** The offsets of one group on one topic, by queue id. A caller may keep it; `removed` says that it counts no longer. */
@@ -255,15 +255,15 @@ export class ConsumerOffsetManager extends ConfigManager {
   protected override *encode(): Iterable<string> {
     if (this.beforeSave()) this.markChanged();
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"groupTopicMap":{`;
-    yield* pieces(this.#groupTopics());
+    yield* prettyPieces(this.#groupTopics(), (topics) => topics);
     if (this.#lightQueues) {
       yield `,\n\t"lmqOffsetTable":{`;
-      yield* pieces(this.#lightOffsets());
+      yield* prettyPieces(this.#lightOffsets(), (offset) => offset);
     }
     yield `,\n\t"offsetTable":{`;
-    yield* pieces(this.#tables('committed'));
+    yield* prettyPieces(this.#tables('committed'), inOrder);
     yield `,\n\t"pullOffsetTable":{`;
-    yield* pieces(this.#tables('pulled'));
+    yield* prettyPieces(this.#tables('pulled'), inOrder);
     yield '\n}';
   }
 
@@ -290,7 +290,7 @@ export class ConsumerOffsetManager extends ConfigManager {
     this.dataVersion.next(this.environment.clock.now());
   }
 
-  *#groupTopics(): Generator<[string, PrettyValue]> {
+  *#groupTopics(): Generator<[string, string[]]> {
     for (const group of this.#byGroup.keys()) {
       if (this.#isLight(group) || isBroadcast(group)) continue;
       const topics = this.topicsOf(group);
@@ -302,20 +302,23 @@ export class ConsumerOffsetManager extends ConfigManager {
     return this.#lightQueues && isLightQueue(group);
   }
 
-  *#lightOffsets(): Generator<[string, PrettyValue]> {
+  *#lightOffsets(): Generator<[string, number]> {
     for (const offsets of this.entries()) {
       const offset = durableOf(offsets).get(0);
       if (offset !== undefined && this.#isLight(offsets.group)) yield [offsets.key, offset];
     }
   }
 
-  *#tables(which: 'committed' | 'pulled'): Generator<[string, PrettyValue]> {
+  *#tables(which: 'committed' | 'pulled'): Generator<[string, ReadonlyMap<number, number>]> {
     for (const offsets of this.entries()) {
       const table = which === 'committed' ? durableOf(offsets) : offsets[which];
-      if (table.size > 0 && !(which === 'committed' && this.#isLight(offsets.group)))
-        yield [offsets.key, new Map([...table].sort((a, b) => a[0] - b[0]))];
+      if (table.size > 0 && !(which === 'committed' && this.#isLight(offsets.group))) yield [offsets.key, table];
     }
   }
+}
+
+function inOrder(table: ReadonlyMap<number, number>): Map<number, number> {
+  return new Map([...table].sort((a, b) => a[0] - b[0]));
 }
 
 /** The offsets that may be saved. */
@@ -347,14 +350,4 @@ function groupAt(key: string): number {
 /** RocketMQ: splits at every "@" and passes over keys that do not give two parts; no valid name holds one. */
 function keysOf(table: JsonObject): string[] {
   return Object.keys(table).filter((key) => key.indexOf('@') > 0);
-}
-
-/** The entries of a map that stands one level inside a document, and its closing brace. */
-function* pieces(entries: Iterable<[string, PrettyValue]>): Generator<string> {
-  let first = true;
-  for (const [key, value] of entries) {
-    yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(key, value, 2)}`;
-    first = false;
-  }
-  yield first ? '}' : `\n${indent(1)}}`;
 }

@@ -1,40 +1,30 @@
 // By which filter a pop chooses its messages: that of the expression that it brings along. RocketMQ: PopMessageProcessor. Subscriptions from
 // heartbeats say nothing here, and SQL92 needs no `enablePropertyFilter`.
 
-import { buildSubscription, isTagType, MATCH_ALL, SUB_ALL, tagFilterOf } from '../../filter/index.ts';
+import type { Clock } from '../../common/index.ts';
+import { MATCH_ALL } from '../../filter/index.ts';
+import type { Channel } from '../../remoting/index.ts';
 import type { TagFilter } from '../../store/index.ts';
-import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
-
-/** Characters of expressions whose filters are kept. */
-const KEPT_CHARS = 512 * 1024;
+import { restAfter } from '../filter/heavy-expressions.ts';
+import { KeptFilters } from '../filter/kept-filters.ts';
 
 export class PopFilters {
-  readonly #kept = new Map<string, TagFilter>();
-  #keptChars = 0;
+  readonly #clock: Clock;
+  readonly #kept = new KeptFilters();
 
-  /** undefined: the expression cannot be read. */
-  of(topic: string, expression: string | undefined, expressionType: string | undefined): TagFilter | undefined {
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** undefined: the expression cannot be read. After one that takes long its connection waits. */
+  of(topic: string, expression: string | undefined, type: string | undefined, channel: Channel): TagFilter | undefined {
     if (expression === undefined || expression === '') return MATCH_ALL;
-    const isTag = isTagType(expressionType);
-    if (isTag && expression === SUB_ALL) return MATCH_ALL;
-    const key = isTag ? expression : `${expressionType}\u0000${expression}`;
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) return kept;
-    let filter: TagFilter;
     try {
-      filter = isTag
-        ? tagFilterOf(buildSubscription(topic, expression, expressionType))
-        : new ExpressionFilter(compileExpression(expressionType!, expression));
+      return this.#kept.of(topic, expression, type);
     } catch {
       return undefined;
+    } finally {
+      restAfter(channel, this.#clock, this.#kept.compiledChars);
     }
-    // A filter takes many times the memory of its text.
-    if (this.#keptChars + key.length > KEPT_CHARS) {
-      this.#kept.clear();
-      this.#keptChars = 0;
-    }
-    this.#kept.set(key, filter);
-    this.#keptChars += key.length;
-    return filter;
   }
 }

@@ -9,7 +9,7 @@ import { addItem, offsetOrderCountItem, queueOrderCountItem } from '../../messag
 import type { JsonObject } from '../../remoting/index.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { readObject, toInteger } from '../json-fields.ts';
-import { indent, prettyEntry } from '../pretty-json.ts';
+import { prettyPieces } from '../pretty-json.ts';
 import { Acknowledged, OrderInfo } from './order-info.ts';
 import type { PopOrder } from './pop-parts.ts';
 
@@ -189,13 +189,11 @@ export class QueueLevelConsumerManager extends ConfigManager implements PopOrder
   protected override *encode(): Iterable<string> {
     const kept = [...this.#table].filter(([, { queues }]) => queues.size > 0);
     yield `{\n\t"orderInfoCount":${kept.length},\n\t"orderedConsumptionLevel":"QUEUE",\n\t"table":{`;
-    let first = true;
-    for (const [key, { queues }] of kept) {
-      const infos = new Map([...queues].map(([queueId, { info }]) => [queueId, info.toBean()]));
-      yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(key, infos, 2)}`;
-      first = false;
-    }
-    yield first ? '}\n}' : `\n${indent(1)}}\n}`;
+    yield* prettyPieces(
+      kept,
+      ({ queues }) => new Map([...queues].map(([queueId, { info }]) => [queueId, info.toBean()])),
+    );
+    yield '\n}';
   }
 
   protected override decode(json: JsonObject): void {

@@ -28,12 +28,13 @@ import { type HandlerRegistry, NO_REMARK_SET } from './registry.ts';
 export class NotificationProcessor {
   readonly #context: BrokerContext;
   readonly #waits: PopWaits;
-  readonly #filters = new PopFilters();
+  readonly #filters: PopFilters;
   readonly #result = new GetResult();
 
   constructor(context: BrokerContext, waits: PopWaits) {
     this.#context = context;
     this.#waits = waits;
+    this.#filters = new PopFilters(context.clock);
   }
 
   register(registry: HandlerRegistry): void {
@@ -57,7 +58,7 @@ export class NotificationProcessor {
     const type = header.get('expType') ?? '';
     const expression = header.get('exp') ?? '';
     const isFiltered = config.useMessageFilterForNotification && type !== '';
-    const filter = isFiltered ? this.#filters.of(topic, expression, type) : MATCH_ALL;
+    const filter = isFiltered ? this.#filters.of(topic, expression, type, request.channel) : MATCH_ALL;
     if (filter === undefined) {
       request.respond(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed", {});
       return;

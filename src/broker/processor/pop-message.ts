@@ -36,7 +36,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
   readonly context: BrokerContext;
   readonly retries: RetryRecords = new RetryRecords();
   readonly #checks: PopChecks;
-  readonly #filters = new PopFilters();
+  readonly #filters: PopFilters;
   readonly #results: GetResult[] = [];
   readonly #bodies: Buffer[] = [];
   /** RocketMQ: ckMessageNumber. */
@@ -45,6 +45,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
   constructor(context: BrokerContext) {
     this.context = context;
     this.#checks = new PopChecks(context);
+    this.#filters = new PopFilters(context.clock);
   }
 
   register(registry: HandlerRegistry): void {
@@ -55,8 +56,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     const { header } = request;
     const group = header.required('consumerGroup');
     const topic = header.required('topic');
-    const expression = header.get('exp');
-    const filter = this.#filters.of(topic, expression, header.get('expType'));
+    const filter = this.#filters.of(topic, header.get('exp'), header.get('expType'), request.channel);
     const pop = new Pop(this, request.channel, request.opaque, request.oneway, {
       group,
       topic,

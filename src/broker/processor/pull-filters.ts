@@ -1,30 +1,27 @@
 // By which filter a pull chooses its messages: that of an expression that it brings along, or that of what its group subscribes to by
 // heartbeats. Asked when a pull comes, and again when one that waited is woken. RocketMQ: PullMessageProcessor.
 
-import { buildSubscription, isTagType, MATCH_ALL, tagFilterOf } from '../../filter/index.ts';
+import { isTagType, MATCH_ALL, SUB_ALL } from '../../filter/index.ts';
 import { ResponseCode } from '../../remoting/index.ts';
 import type { TagFilter } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { compileExpression, ExpressionFilter } from '../filter/expression-filter.ts';
+import { KeptFilters } from '../filter/kept-filters.ts';
 import { FORBIDDEN_READ } from '../subscription/subscription-group-manager.ts';
 import { Forbidden, type PullRefusal } from './pull-checks.ts';
-
-/** Texts of subscriptions whose filters are kept. */
-const KEPT_CHARS = 512 * 1024;
 
 /** One object for all pulls, as `PullChecks`: where there is no refusal, `filter` is that of the pull until the next call. */
 export class PullFilters {
   readonly #context: BrokerContext;
-  /** Filters of texts that came with pulls, so that a text is parsed once. */
-  readonly #kept = new Map<string, TagFilter>();
-  /** Characters of these texts. */
-  #keptChars = 0;
+  readonly #kept = new KeptFilters();
   filter: TagFilter = MATCH_ALL;
-  /** Characters of an expression that the last `refusalOfSent` had to make ready. */
-  compiledChars = 0;
 
   constructor(context: BrokerContext) {
     this.#context = context;
+  }
+
+  /** Characters of an expression that the last `refusalOfSent` had to make ready. */
+  get compiledChars(): number {
+    return this.#kept.compiledChars;
   }
 
   /** Of a pull that brings its expression. */
@@ -33,20 +30,12 @@ export class PullFilters {
     expression: string | undefined,
     expressionType: string | undefined,
   ): PullRefusal | undefined {
-    this.compiledChars = 0;
     const isTag = isTagType(expressionType);
-    const text = expression ?? (isTag ? '*' : '');
-    if (isTag && (text === '*' || text === '')) return this.#take(topic, MATCH_ALL);
+    const text = expression ?? (isTag ? SUB_ALL : '');
+    this.#kept.compiledChars = 0;
     if (!isTag && text !== '' && !this.#context.config.enablePropertyFilter) return propertyFilterOff(expressionType!);
-    const key = isTag ? text : `${expressionType}\u0000${text}`;
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) return this.#take(topic, kept);
-    this.compiledChars = isTag ? 0 : text.length;
-    let filter: TagFilter;
     try {
-      filter = isTag
-        ? tagFilterOf(buildSubscription(topic, text, expressionType))
-        : new ExpressionFilter(compileExpression(expressionType!, text));
+      return this.#take(topic, this.#kept.of(topic, text, expressionType));
     } catch (error) {
       // RocketMQ: hands out everything for an expression that cannot be read.
       return {
@@ -54,14 +43,6 @@ export class PullFilters {
         remark: `parse the consumer's subscription failed: ${(error as Error).message}`,
       };
     }
-    // A filter takes many times the memory of its text.
-    if (this.#keptChars + key.length > KEPT_CHARS) {
-      this.#kept.clear();
-      this.#keptChars = 0;
-    }
-    this.#kept.set(key, filter);
-    this.#keptChars += key.length;
-    return this.#take(topic, filter);
   }
 
   /** Of a pull that goes by its group's subscription, whose version its client knows as `subVersion`. */

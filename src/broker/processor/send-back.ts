@@ -97,9 +97,7 @@ function count(
   } else {
     stats.putMessages++;
     stats.putBytes += result.wroteBytes;
-    if (copy.topic === dlqTopic(group)) {
-      traffic.deadLetters.add(`${owner}@${originTopic}@${group}@SEND_BACK_TO_DLQ`);
-    }
+    if (copy.topic === dlqTopic(group)) traffic.deadLettered(owner, originTopic, group);
   }
   traffic.sendBacks.add(traffic.groupKey(message.properties.get(PropertyName.RETRY_TOPIC) ?? message.topic, group));
 }

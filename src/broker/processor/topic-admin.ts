@@ -132,7 +132,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     // Those that sends have made until the topic was gone.
     if (isParent) await context.lite.lifecycle.deleteAll(topic);
     // A group that comes back with its old progress would skip what is sent to the topic from now on.
-    if (offsetsChanged) context.offsets.persist();
+    if (offsetsChanged) await context.offsets.saved();
     responder.respond(ResponseCode.SUCCESS);
   });
 }

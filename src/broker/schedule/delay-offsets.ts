@@ -97,14 +97,14 @@ export class DelayOffsets extends ConfigManager {
   }
 
   /** For the end, when all that is set is in the closed store. */
-  close(): void {
+  async close(): Promise<void> {
     const { flushed, wrote } = this.#store.watermarks;
     // Where the last sync has failed, what was safe before is all that the file may say.
     this.#settlePending();
     if (flushed >= wrote) this.#safe = new Map(this.#offsets);
     this.#pending = undefined;
     this.markChanged();
-    this.persistIfChanged();
+    await this.persistLast();
   }
 
   #settlePending(): void {

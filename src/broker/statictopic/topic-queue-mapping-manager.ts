@@ -6,7 +6,7 @@ import type { JsonObject } from '../../remoting/index.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readObject } from '../json-fields.ts';
-import { indent, prettyEntry } from '../pretty-json.ts';
+import { prettyEntry, prettyPieces } from '../pretty-json.ts';
 import {
   changeFault,
   detailFields,
@@ -86,7 +86,7 @@ export class TopicQueueMappingManager extends ConfigManager {
     this.persist();
   }
 
-  /** Other places for some logic queues of a topic, none for those to be forgotten; saved on return, or with the next change. */
+  /** Other places for some logic queues of a topic, none for those to be forgotten; saved soon. */
   clean(topic: string, places: ReadonlyMap<number, readonly LogicQueueMappingItem[] | undefined>): void {
     const detail = this.#table.get(topic);
     if (detail === undefined) return;
@@ -97,7 +97,7 @@ export class TopicQueueMappingManager extends ConfigManager {
     }
     this.#table.set(topic, { ...detail, hostedQueues });
     this.#moveOn();
-    this.persistIfChanged();
+    this.persistInSlices();
   }
 
   /** Forgets a topic; saved on return. False if it was no static one. @throws GantryError IO or DISK_FULL if saving fails. */
@@ -117,12 +117,8 @@ export class TopicQueueMappingManager extends ConfigManager {
 
   protected override *encode(): Iterable<string> {
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"topicQueueMappingInfoMap":{`;
-    let first = true;
-    for (const [topic, detail] of this.#table) {
-      yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(topic, detailFields(detail), 2)}`;
-      first = false;
-    }
-    yield first ? '}\n}' : '\n\t}\n}';
+    yield* prettyPieces(this.#table, detailFields);
+    yield '\n}';
   }
 
   protected override decode(json: JsonObject): void {

@@ -9,7 +9,7 @@ import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readInteger, readObject } from '../json-fields.ts';
-import { indent, prettyEntry } from '../pretty-json.ts';
+import { prettyEntry, prettyPieces } from '../pretty-json.ts';
 import { alterAttributes, GROUP_ATTRIBUTES } from '../topic/attributes.ts';
 import { groupNameFault, isSystemGroup } from '../topic/topic-names.ts';
 import {
@@ -165,12 +165,8 @@ export class SubscriptionGroupManager extends ConfigManager {
   protected override *encode(): Iterable<string> {
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n`;
     yield `\t${prettyEntry('forbiddenTable', this.#forbidden, 1)},\n\t"subscriptionGroupTable":{`;
-    let first = true;
-    for (const [name, group] of this.#table) {
-      yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(name, groupFields(group), 2)}`;
-      first = false;
-    }
-    yield first ? '}\n}' : '\n\t}\n}';
+    yield* prettyPieces(this.#table, groupFields);
+    yield '\n}';
   }
 
   protected override decode(json: JsonObject): void {
@@ -200,7 +196,8 @@ export class SubscriptionGroupManager extends ConfigManager {
     this.#saveWaits = true;
     this.environment.clock.soon(() => {
       this.#saveWaits = false;
-      this.persistIfChanged();
+      // What cannot be saved is logged, and tried again by the broker's timer.
+      this.saved().catch(() => {});
     });
   }
 }

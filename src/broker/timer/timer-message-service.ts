@@ -216,7 +216,7 @@ export class TimerMessageService implements RetentionFloor {
     if (this.#work === undefined) return;
     const { state, saving, slotDelivery } = this.#work;
     await saving.close(() => slotDelivery.shortenSlot());
-    this.metrics.persistIfChanged();
+    await this.metrics.persistLast();
     state.log.close();
     this.#work = undefined;
   }

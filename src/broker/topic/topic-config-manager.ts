@@ -10,7 +10,7 @@ import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
 import { readDataVersion, readObject } from '../json-fields.ts';
-import { indent, prettyEntry } from '../pretty-json.ts';
+import { prettyEntry, prettyPieces } from '../pretty-json.ts';
 import { alterAttributes, TOPIC_ATTRIBUTES } from './attributes.ts';
 import { isInherited, Perm, TopicConfig } from './topic-config.ts';
 import { readTopicConfig, topicFields } from './topic-json.ts';
@@ -205,12 +205,8 @@ export class TopicConfigManager extends ConfigManager {
 
   protected override *encode(): Iterable<string> {
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"topicConfigTable":{`;
-    let first = true;
-    for (const [name, topic] of this.#table) {
-      yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(name, topicFields(topic), 2)}`;
-      first = false;
-    }
-    yield first ? '}\n}' : '\n\t}\n}';
+    yield* prettyPieces(this.#table, topicFields);
+    yield '\n}';
   }
 
   protected override decode(json: JsonObject): void {

@@ -42,6 +42,7 @@ export class OpBatches {
   readonly #result = new PutResult();
   #timer: Timer | undefined;
   #complained = false;
+  #stopped = false;
   /** Records written since the start. */
   written = 0;
   /** Queue offset behind the last record written, by queue. */
@@ -91,13 +92,15 @@ export class OpBatches {
     return true;
   }
 
+  /** Nothing wakes it any more, whatever is added. */
   stop(): void {
+    this.#stopped = true;
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
   #wakeIn(ms: number): void {
-    if (this.#timer !== undefined) return;
+    if (this.#timer !== undefined || this.#stopped) return;
     // A batch whose time is over still takes in what ends in the next moments.
     const waitMs = Math.max(ms, Math.min(100, this.#parts.config.transactionOpBatchInterval));
     this.#timer = this.#parts.clock.after(waitMs, () => {

@@ -23,3 +23,13 @@ test('the counts of open transactions are saved as RocketMQ writes them, and a d
   await w.start();
   assert.equal(w.broker.context.transactions.metrics.count('T'), 0);
 });
+
+test('an end that is noted behind the stop begins no timer', async () => {
+  const w = await new World().start();
+  const { metrics, ops } = w.broker.context.transactions;
+  await w.stop();
+  const before = w.clock.started;
+  ops.add(0, 7);
+  metrics.add('T', -1);
+  assert.equal(w.clock.started, before);
+});

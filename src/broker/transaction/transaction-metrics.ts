@@ -20,6 +20,7 @@ export class TransactionMetrics extends ConfigManager {
   readonly #config: BrokerConfig;
   readonly #counts = new Map<string, Count>();
   #timer: Timer | undefined;
+  #stopped = false;
 
   constructor(environment: ConfigEnvironment, config: BrokerConfig) {
     super(environment, 'transactionMetrics');
@@ -58,13 +59,16 @@ export class TransactionMetrics extends ConfigManager {
     this.#saveLater();
   }
 
+  /** From now on it is saved by `persistLast` alone. */
   stop(): void {
+    this.#stopped = true;
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
   /** One timer after a change; none without. */
   #saveLater(): void {
+    if (this.#stopped) return;
     this.#timer ??= this.environment.clock.after(this.#config.transactionMetricFlushInterval, () => {
       this.#timer = undefined;
       this.persistInSlices(() => {

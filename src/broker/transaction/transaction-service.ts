@@ -117,12 +117,12 @@ export class TransactionService implements RetentionFloor {
   }
 
   /** Hands over exactly how far it came, if all of it is on disk; when the store is closed, whose last sync may have failed. */
-  close(): void {
+  async close(): Promise<void> {
     const { watermarks } = this.#parts.store;
     if (watermarks.flushed >= watermarks.wrote) this.#commit(this.#positions());
     else this.#saveIfFlushed();
     this.#pending = undefined;
-    this.metrics.persistIfChanged();
+    await this.metrics.persistLast();
   }
 
   /** A half queue; made where the saved offsets say, or the queue's minimum, if it is new. */

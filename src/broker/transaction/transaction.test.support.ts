@@ -103,7 +103,7 @@ export class World {
     const { transactions, store, offsets } = this.broker.context;
     await this.settled(transactions.stop());
     await this.settled(store.close());
-    transactions.close();
+    await this.settled(transactions.close());
     offsets.persistIfChanged();
   }
 

@@ -276,10 +276,16 @@ export class ReviveQueue {
     return undefined;
   }
 
-  #drop(point: OpenPoint, reason: string): void {
+  #drop({ ck, pending }: OpenPoint, reason: string): void {
     this.#state.counts.dropped++;
-    this.#state.tell(`${nameOf(point.ck, point.pending)} come back no more: ${reason}`);
-    point.pending.length = 0;
+    this.#landed(ck, pending, reason);
+    pending.length = 0;
+  }
+
+  /** They are not stored anywhere, and under way no longer. */
+  #landed(ck: PopCheckPoint, messages: readonly number[], reason: string): void {
+    for (let i = 0; i < messages.length; i++) this.#state.onLanded(ck);
+    this.#state.tell(`${nameOf(ck, messages)} come back no more: ${reason}`);
   }
 
   /** False if the store takes nothing now. */
@@ -301,8 +307,7 @@ export class ReviveQueue {
     }
     if (gone.length > 0) {
       this.#state.counts.gone += gone.length;
-      for (let i = 0; i < gone.length; i++) this.#state.onLanded(ck);
-      this.#state.tell(`${nameOf(ck, gone)} come back no more: they are gone`);
+      this.#landed(ck, gone, 'they are gone');
     }
     if (failed.length > 0 && taken) taken = this.#putLater(point, failed, true, puts);
     return taken;
@@ -342,7 +347,7 @@ export class ReviveQueue {
     if (end === NEVER) {
       counts.dropped++;
       const reason = isExhausted ? 'no try has succeeded' : 'their time is further ahead than the timer can see';
-      this.#state.tell(`${nameOf(point.ck, messages)} come back no more: ${reason}`);
+      this.#landed(point.ck, messages, reason);
       return true;
     }
     counts.rePut++;

@@ -371,3 +371,17 @@ test('idle: no reads at all; while pops are open, at most one a second for each 
   await w.pass(60_000, 500);
   assert.ok(reads <= 2, `${reads} reads`);
 });
+
+test('messages that come back no more, since their group is deleted or no try succeeds, are in flight no more', async () => {
+  const w = await tenMessages(new ReviveWorld({ skipWhenCKRePutReachMaxTimes: true }));
+  await w.send(1, 'T', { properties: new Map([['long', 'x'.repeat(32_740)]]), body: Buffer.from('long') });
+  let landed = 0;
+  w.broker.context.revive.onLanded = () => {
+    landed++;
+  };
+  await w.pop([10], { rePutTimes: '17' });
+  await w.pop([1, 2], { group: 'Gone' });
+  await w.pass(5000 + ROUNDS_MS, 100);
+  assert.equal(w.counts.dropped, 2);
+  assert.equal(landed, 3);
+});
