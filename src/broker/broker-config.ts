@@ -138,6 +138,8 @@ export interface BrokerConfig extends LiteSettings {
   /** Whether pop's retry topics have a queue for each of their topic. */
   useSeparateRetryQueue: boolean;
   enablePopLog: boolean;
+  /** Ms after a start in which nothing is delivered by the timer or comes back, and no period registers; below 1: none. */
+  disappearTimeAfterStart: number;
   timerWheelEnable: boolean;
   timerPrecisionMs: number;
   timerMaxDelaySec: number;
@@ -307,6 +309,7 @@ export function defaultBrokerConfig(): BrokerConfig {
     skipWhenCKRePutReachMaxTimes: false,
     useSeparateRetryQueue: false,
     enablePopLog: false,
+    disappearTimeAfterStart: -1,
     timerWheelEnable: true,
     timerPrecisionMs: 1000,
     timerMaxDelaySec: 259_200,

@@ -244,6 +244,7 @@ export class Broker {
           nameServers: options.namesrvAddrs ?? '',
           permission: () => context.config.brokerPermission,
           periodMs: config.registerNameServerPeriod,
+          quietMs: config.disappearTimeAfterStart,
           requestTimeoutMs: config.registerBrokerTimeoutMills,
           forceRegister: config.forceRegister,
           singleTopicRegister: config.enableSingleTopicRegister,

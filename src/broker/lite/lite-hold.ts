@@ -2,10 +2,12 @@
 // each. RocketMQ: PopLiteLongPollingService.
 
 import type { Clock, Timer } from '../../common/index.ts';
+import type { Channel } from '../../remoting/index.ts';
 
 /** A pop that waits. */
 export interface HeldPop {
   readonly clientId: string;
+  readonly channel: Channel;
   /** Until when; wall-clock ms. */
   readonly deadline: number;
   /** False once nobody waits for the answer. */
@@ -42,6 +44,8 @@ export class LiteHold {
   readonly #limits: HoldLimits;
   /** Of each client, the one with the nearest deadline first. */
   readonly #clients = new Map<string, Waiting[]>();
+  /** Of each connection that pops have waited on, those that wait now. */
+  readonly #channels = new WeakMap<Channel, Set<Waiting>>();
   #count = 0;
   #stopped = false;
 
@@ -73,6 +77,7 @@ export class LiteHold {
     queue.splice(at, 0, waiting);
     this.#clients.set(pop.clientId, queue);
     this.#count++;
+    this.#ofChannel(pop.channel).add(waiting);
     return Polling.HELD;
   }
 
@@ -101,6 +106,23 @@ export class LiteHold {
     }
   }
 
+  /** RocketMQ: keeps the place of a pop whose connection is closed until its time is over. */
+  #ofChannel(channel: Channel): Set<Waiting> {
+    let waits = this.#channels.get(channel);
+    if (waits === undefined) {
+      const own = new Set<Waiting>();
+      waits = own;
+      this.#channels.set(channel, own);
+      channel.onClose(() => {
+        for (const waiting of [...own]) {
+          this.#release(waiting);
+          waiting.pop.forget();
+        }
+      });
+    }
+    return waits;
+  }
+
   #over(waiting: Waiting): void {
     this.#release(waiting);
     if (waiting.pop.isWanted) waiting.pop.resume();
@@ -109,7 +131,8 @@ export class LiteHold {
 
   #release(waiting: Waiting): void {
     waiting.timer.cancel();
-    const { clientId } = waiting.pop;
+    const { channel, clientId } = waiting.pop;
+    this.#channels.get(channel)?.delete(waiting);
     const queue = this.#clients.get(clientId);
     const at = queue?.indexOf(waiting) ?? -1;
     if (queue === undefined || at < 0) return;

@@ -7,6 +7,7 @@
 import { type Clock, errorText, type Logger } from '../../common/index.ts';
 import type { MessageStore } from '../../store/index.ts';
 import { isLightQueue } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
 import type { ConsumerOffsetManager } from '../offset/consumer-offset-manager.ts';
 import type { SubscriptionGroupManager } from '../subscription/subscription-group-manager.ts';
 import type { TopicConfigManager } from '../topic/topic-config-manager.ts';
@@ -24,7 +25,7 @@ const DELETED_AT_ONCE = 500;
 const MINUTE_MS = 60_000;
 
 export interface LiteLifecycleOptions {
-  readonly config: LiteSettings;
+  readonly config: LiteSettings & Pick<BrokerConfig, 'disappearTimeAfterStart'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly store: MessageStore;
@@ -55,7 +56,7 @@ export class LiteLifecycle {
 
   constructor(options: LiteLifecycleOptions) {
     this.#options = options;
-    this.#startedAt = options.clock.now();
+    this.#startedAt = options.clock.now() + options.config.disappearTimeAfterStart;
   }
 
   /** Light queues of the store. */

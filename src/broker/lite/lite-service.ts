@@ -6,6 +6,7 @@
 
 import type { Clock, Logger, Random, Timer } from '../../common/index.ts';
 import type { MessageStore } from '../../store/index.ts';
+import type { BrokerConfig } from '../broker-config.ts';
 import type { ConsumerOffsetManager } from '../offset/consumer-offset-manager.ts';
 import type { SubscriptionGroupManager } from '../subscription/subscription-group-manager.ts';
 import type { TopicConfigManager } from '../topic/topic-config-manager.ts';
@@ -23,7 +24,7 @@ import { LiteSubscriptions } from './lite-subscriptions.ts';
 const ORDER_CLEAN_MS = 5 * 60_000;
 
 export interface LiteServiceOptions {
-  readonly config: LiteSettings & HoldLimits & { readonly brokerName: string };
+  readonly config: LiteSettings & HoldLimits & Pick<BrokerConfig, 'brokerName' | 'disappearTimeAfterStart'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: Random;

@@ -74,6 +74,25 @@ test('a pop that waits is answered when its time is over, and one whose client h
   assert.deepEqual((await world.pop('c1')).bodies, ['a0'], 'what woke it is for the next pop');
 });
 
+test('a pop that waits on a connection that closes gives up its place at once', async () => {
+  const world = await LiteWorld.open({ broker: { maxPopPollingSize: 2 } });
+  const { hold } = world.broker.context.lite;
+  await world.subscribe('c1', ['a']);
+  const gone = new FakeChannel();
+  void world.pop('c1', { pollTime: 60_000 }, gone);
+  void world.pop('c1', { pollTime: 60_000 }, gone);
+  await world.pass(0);
+  assert.equal((await world.pop('c1', { pollTime: 60_000 })).code, 209, 'POLLING_FULL');
+  gone.close('gone');
+  assert.equal(hold.size, 0);
+  const waiting = world.pop('c1', { pollTime: 60_000 });
+  await world.pass(0);
+  assert.equal(hold.size, 1);
+  await world.sends('a', 'a0');
+  await world.pass(0);
+  assert.deepEqual((await waiting).bodies, ['a0']);
+});
+
 test('pops that may not be are refused in RocketMQ’s words', async () => {
   const world = await LiteWorld.open();
   const { context } = world.broker;

@@ -300,14 +300,14 @@ function isElsewhere(status: GetMessageStatus): boolean {
 /** A pop under way. */
 class Pop implements HeldPop {
   readonly wants: Wants;
+  readonly channel: Channel;
   readonly #processor: PopLiteProcessor;
-  readonly #channel: Channel;
   readonly #opaque: number;
   readonly #oneway: boolean;
 
   constructor(processor: PopLiteProcessor, request: Request, wants: Wants) {
     this.#processor = processor;
-    this.#channel = request.channel;
+    this.channel = request.channel;
     this.#opaque = request.opaque;
     this.#oneway = request.oneway;
     this.wants = wants;
@@ -322,7 +322,7 @@ class Pop implements HeldPop {
   }
 
   get isWanted(): boolean {
-    return this.#channel.isOpen;
+    return this.channel.isOpen;
   }
 
   resume(): void {
@@ -334,16 +334,16 @@ class Pop implements HeldPop {
   }
 
   forget(): void {
-    this.#channel.drop(1);
+    this.channel.drop(1);
   }
 
   answer(code: number, remark: string, fields: ExtFields, body?: Uint8Array): void {
     if (this.#oneway) {
-      this.#channel.drop(1);
+      this.channel.drop(1);
       return;
     }
     const writer = new FrameWriter();
     writer.response(code, this.#opaque, remark, fields, body);
-    this.#channel.send(writer.take().bytes, 1);
+    this.channel.send(writer.take().bytes, 1);
   }
 }

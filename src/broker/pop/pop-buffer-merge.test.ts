@@ -141,3 +141,31 @@ test('pops of groups that are deleted leave no trace', async () => {
   assert.deepEqual([w.context.pop.buffer.size, await w.waiting()], [0, []]);
   assert.equal(w.context.offsets.query('G', 'T', 0), -1);
 });
+
+test('enablePopLog: each step of a pop has its line, and none without it', async () => {
+  for (const enablePopLog of [false, true]) {
+    const w = await open({ enablePopLog });
+    const { popped } = await w.pop({ maxMsgNums: 2 });
+    await w.ack(popped[0]!);
+    await w.change(popped[1]!, 30_000);
+    await w.pop({ maxMsgNums: 2 });
+    await w.pass(10_500);
+    await w.pop({ queueId: 0, maxMsgNums: 32 });
+    await w.pop({ queueId: 0, pollTime: 10 });
+    const lines = w.broker.logger.texts().filter((text) => /^(pop|G has) /.test(text));
+    for (const step of [
+      /^pop of G from T queue -1: of .* for 2 messages$/,
+      /^pop T@G@0@0@.*: 2 messages from 0 on, in memory$/,
+      /: acknowledged 0$/,
+      /^G has T queue 0 offset 1 back at \d{13}$/,
+      /: its check point is stored$/,
+      /^pop of G from T queue 0: it does not wait$/,
+    ]) {
+      assert.equal(
+        lines.some((line) => step.test(line)),
+        enablePopLog,
+        `${step} in\n${lines.join('\n')}`,
+      );
+    }
+  }
+});

@@ -80,6 +80,7 @@ export class PopBufferMerge {
     this.#entries.set(key, entry);
     const stay = ck.popTime + config.popCkStayBufferTime;
     this.#leaveAt(Math.min(stay, reviveTimeOf(ck) - config.popCkStayBufferTimeOut), entry);
+    if (config.enablePopLog) this.#log(key, `${ck.num} messages from ${ck.startOffset} on, in memory`);
     return true;
   }
 
@@ -87,12 +88,14 @@ export class PopBufferMerge {
   ack(ack: AckMsg, offsets: readonly number[]): boolean {
     const { clock, config, logger } = this.#parts;
     if (!config.enablePopBufferMerge || this.#stopped) return false;
-    const entry = this.#entries.get(mergeKey(ack));
-    if (entry === undefined || entry.isStored) return false;
+    const key = mergeKey(ack);
+    const entry = this.#entries.get(key);
     const now = clock.now();
+    const refusal = entry === undefined || entry.isStored ? 'it is not in memory' : refusalAt(entry.ck, config, now);
+    if (config.enablePopLog)
+      this.#log(key, `acknowledged ${offsets.join()}${refusal === '' ? '' : `, stored: ${refusal}`}`);
+    if (entry === undefined || refusal !== '') return false;
     const { ck } = entry;
-    if (reviveTimeOf(ck) - now < config.popCkStayBufferTimeOut + MARGIN_MS) return false;
-    if (now - ck.popTime > config.popCkStayBufferTime - MARGIN_MS) return false;
     for (const offset of offsets) {
       const index = indexOfAck(ck, offset);
       if (index >= 0) entry.acked |= 1 << index;
@@ -115,7 +118,12 @@ export class PopBufferMerge {
     this.#entries.clear();
   }
 
+  #log(key: string, what: string): void {
+    this.#parts.logger.info(`pop ${key}: ${what}`);
+  }
+
   #done(entry: Entry): void {
+    if (this.#parts.config.enablePopLog) this.#log(entry.key, 'over, and never stored');
     this.#entries.delete(entry.key);
     entry.range.logEnd = 0;
     entry.queue.advance();
@@ -147,7 +155,7 @@ export class PopBufferMerge {
 
   /** False: not all of it could be stored. */
   #leave(entry: Entry): boolean {
-    const { logger, revive } = this.#parts;
+    const { config, logger, revive } = this.#parts;
     const { ck, queue, range, reviveQueueId } = entry;
     if (!this.#parts.hasGroup(ck.group)) {
       logger.warn(`${entry.key} is dropped, since the group is not there`);
@@ -159,8 +167,10 @@ export class PopBufferMerge {
       entry.isStored = true;
       range.logEnd = revive.logEnd;
       queue.advance();
+      if (config.enablePopLog) this.#log(entry.key, 'its check point is stored');
     }
     if (!this.#storeAcks(entry)) return false;
+    if (config.enablePopLog && entry.storedAcks !== 0) this.#log(entry.key, 'its acknowledgements are stored');
     this.#entries.delete(entry.key);
     return true;
   }
@@ -185,6 +195,13 @@ export class PopBufferMerge {
     entry.storedAcks = entry.acked;
     return true;
   }
+}
+
+/** Why acknowledgements are stored; '' if they need not be. RocketMQ: addAk. */
+function refusalAt(ck: PopCheckPoint, config: BrokerConfig, now: number): string {
+  if (reviveTimeOf(ck) - now < config.popCkStayBufferTimeOut + MARGIN_MS) return 'its time is nearly over';
+  if (now - ck.popTime > config.popCkStayBufferTime - MARGIN_MS) return 'it is about to leave the memory';
+  return '';
 }
 
 function isAll({ acked, ck }: Entry): boolean {

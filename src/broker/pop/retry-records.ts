@@ -1,9 +1,13 @@
 // Messages of a retry topic as a pop hands them out: under the topic that was asked for, with the whole receipt handle in POP_CK, since their
 // topic no longer says where they lie. RocketMQ: popMsgFromQueue, MessageDecoder#encode (V1, whatever the stored record is).
+//
+// One whose properties leave no room for the handle goes out as it is stored, in its retry topic: clients make the handle of its place and the
+// answer's startOffsetInfo then, as of any message. RocketMQ: leaves it out of the answer, each time that it comes back.
 
-import { viewOf } from '../../common/index.ts';
+import { copyBytes, viewOf } from '../../common/index.ts';
 import {
   MAGIC_V1,
+  MAX_PROPERTIES_BYTES,
   nameBytes,
   PropertyName,
   PropertyTable,
@@ -39,6 +43,10 @@ export class RetryRecords {
         table.put(this.#handle, Buffer.from(handle, 'utf8'));
       }
       const propertyBytes = table.bytes();
+      if (propertyBytes > MAX_PROPERTIES_BYTES) {
+        parts.push(copyBytes(bytes, at, at + record.totalSize));
+        continue;
+      }
       const head = record.bodyEnd - at;
       const part = new Uint8Array(head + 1 + topicBytes.length + 2 + propertyBytes);
       const partView = viewOf(part);

@@ -44,6 +44,29 @@ test('a retried message bears the topic that was asked for, and its whole handle
   assert.equal(w.context.offsets.query('G', V1, 0), 1);
 });
 
+test('a retried message whose properties leave no room for a handle comes as it is stored, and its neighbours as ever', async () => {
+  for (const room of [-1, 0]) {
+    const w = await open({}, V1);
+    // POP_CK, its two separators and the handle, whose times have 13 digits and whose offset is 1.
+    const handle = `0 ${w.clock.now()} 60000 0 1 broker-a 0 1`;
+    const long = 32_767 - 'long'.length - 2 - ('POP_CK'.length + 2 + handle.length) - room;
+    const properties = new Map([['long', 'x'.repeat(long)]]);
+    await w.broker.put(messageWith({ topic: V1, body: Buffer.from('full'), properties, reconsumeTimes: 1 }));
+    await w.broker.put(messageWith({ topic: V1, body: Buffer.from('next'), reconsumeTimes: 1 }));
+    await w.broker.dispatched();
+    const { popped } = await w.pop();
+    assert.deepEqual(
+      popped.map(({ body }) => body),
+      [`in ${V1}`, 'full', 'next'],
+    );
+    const { message } = popped[1]!;
+    assert.deepEqual([message.topic, message.properties.has('POP_CK')], room < 0 ? [V1, false] : ['T', true]);
+    assert.equal(popped[1]!.handle, handle);
+    for (const one of popped) assert.equal((await w.ack(one)).code, 0);
+    assert.equal((await w.waiting()).length, 4);
+  }
+});
+
 test('popResponseReturnActualRetryTopic leaves it as it is stored', async () => {
   const w = await open({ popResponseReturnActualRetryTopic: true }, V1);
   const { popped } = await w.pop();

@@ -103,7 +103,7 @@ export class ChangeInvisibleTimeProcessor {
   }
 
   #change(request: Request, change: Change): void {
-    const { clock, pop, traffic } = this.#context;
+    const { clock, config, logger, pop, traffic } = this.#context;
     const { group, handle, invisibleTimeMs, offset, queueId, topic } = change;
     const { revive } = pop;
     const now = clock.now();
@@ -130,6 +130,8 @@ export class ChangeInvisibleTimeProcessor {
       request.respond(ResponseCode.SYSTEM_ERROR, remark, NO_FIELDS);
       return;
     }
+    if (config.enablePopLog)
+      logger.info(`${group} has ${topic} queue ${queueId} offset ${offset} back at ${popTime + invisibleTimeMs}`);
     const { logEnd } = revive;
     traffic.checkPointed(topic, group, 1);
     traffic.acknowledged(topic, group, 1);

@@ -24,6 +24,8 @@ const SPARE_RESULTS = 32;
 const SPARE_BODIES = 8;
 const LONGEST_SPARE = 1024 * 1024;
 const HUNDRED = 100;
+/** What becomes of a pop that found nothing, by Polling. */
+const WAITS = ['it waits', 'too many wait', 'its time is over', 'it does not wait'] as const;
 /** How often a pop that had to wait for the disk and found nothing looks again before it waits for a message. */
 const MOST_EMPTY_RUNS = 3;
 /** More than the header of an answer takes, but for its texts. */
@@ -71,6 +73,8 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       attemptId: header.get('attemptId'),
       filter: filter ?? NOTHING,
     });
+    if (this.context.config.enablePopLog)
+      this.#log(pop, `of ${pop.channel.remoteAddress} for ${pop.maxMessages} messages`);
     const refusal = this.#checks.refusalOf(pop);
     if (refusal !== undefined) {
       request.respond(refusal.code, refusal.remark, NO_FIELDS);
@@ -90,6 +94,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
       pop.forget();
       return;
     }
+    if (this.context.config.enablePopLog) this.#log(pop, 'looks again');
     const refusal = this.#checks.refusalOf(pop);
     if (refusal !== undefined) this.#refuse(pop, refusal.code, refusal.remark);
     else this.#begin(pop);
@@ -243,6 +248,7 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
     }
     pop.emptyRuns = 0;
     const polling = pop.wants.maxMessages > 0 ? pops.waiting.polling(pop, pop.pollTimeMs) : Polling.NOT_POLLING;
+    if (this.context.config.enablePopLog) this.#log(pop, WAITS[polling]);
     if (polling === Polling.HELD) {
       this.#giveBody(pop);
       // RocketMQ: looks again for anything that is left, so without end while a queue is locked or has too much in flight.
@@ -275,6 +281,10 @@ export class PopMessageProcessor implements PopRunner, VisitParts {
         else this.#refuse(pop, ResponseCode.SYSTEM_ERROR, `the check point of this pop cannot be stored: ${reason}`);
       },
     });
+  }
+
+  #log({ group, queueId, topic }: Pop, what: string): void {
+    this.context.logger.info(`pop of ${group} from ${topic} queue ${queueId}: ${what}`);
   }
 
   #header(writer: FrameWriter, code: number, pop: Pop, remark: string): void {

@@ -226,6 +226,21 @@ test('it registers again after 10 s and then each period, which is held between 
   }
 });
 
+test('disappearTimeAfterStart: the start registers, and no period does until that time is over', async () => {
+  const { registration, servers, clock, topics } = harness({ quietMs: 45_000, periodMs: 10_000 });
+  await registration.start();
+  assert.equal(servers['n:1']!.codes().length, 1);
+  clock.advance(44_999);
+  await settle();
+  assert.deepEqual(servers['n:1']!.codes(), []);
+  topics.put('V');
+  await registration.registerTopics(['V']);
+  assert.deepEqual(servers['n:1']!.topics(), [['V']]);
+  clock.advance(5001);
+  await settle();
+  assert.deepEqual(servers['n:1']!.topics(), [['T', 'U', 'V']]);
+});
+
 test('equal tables have equal bytes, and a new version new ones', async () => {
   const { registration, servers, topics } = harness();
   await registration.start();

@@ -31,6 +31,8 @@ export interface RegistrationOptions {
   readonly permission?: () => number;
   /** Time between two registrations, held between 10 and 60 s (registerNameServerPeriod). Default 30,000 ms. */
   readonly periodMs?: number;
+  /** Ms after the start in which no period registers (disappearTimeAfterStart). Default 0. */
+  readonly quietMs?: number;
   /** How long one request may take (registerBrokerTimeoutMills). Default 24,000 ms. */
   readonly requestTimeoutMs?: number;
   /** False: a periodic registration first asks whether the name server holds another version (forceRegister). Default true. */
@@ -66,6 +68,8 @@ export class NameServerRegistration {
   #peers: NameServerPeer[] = [];
   #timers: Timer[] = [];
   #started = false;
+  /** Monotonic time from which on periods register. */
+  #periodsFrom = 0;
   #stopped = false;
 
   constructor(options: RegistrationOptions, deps: RegistrationDeps) {
@@ -93,6 +97,7 @@ export class NameServerRegistration {
   async start(): Promise<void> {
     this.#started = true;
     const { clock } = this.#deps;
+    this.#periodsFrom = clock.monotonic() + (this.#options.quietMs ?? 0);
     const period = Math.min(MAX_PERIOD_MS, Math.max(MIN_PERIOD_MS, this.#options.periodMs ?? 30_000));
     this.#timers.push(
       clock.after(SECOND_REGISTRATION_MS, () => {
@@ -152,6 +157,7 @@ export class NameServerRegistration {
   }
 
   #registerPeriodically(): void {
+    if (this.#deps.clock.monotonic() < this.#periodsFrom) return;
     const ifChanged = this.#options.forceRegister === false;
     for (const peer of this.#peers) {
       // One that is failing is tried again by itself.

@@ -1,10 +1,13 @@
 // Orders to delete a message that is not due yet: those that came by handle just now, and the units of a slot that are orders.
 
-import { PropertyName } from '../../message/index.ts';
+import { nameBytes, PropertyName } from '../../message/index.ts';
 import { TimerMagic, TimerUnit } from '../../store/index.ts';
 import { DueUnits } from './due-units.ts';
 import type { RecordFetch } from './record-fetch.ts';
+import { NO_TOPIC, TimerRecord } from './timer-record.ts';
 import type { TimerState } from './timer-state.ts';
+
+const TIMER_DEL_UNIQKEY = nameBytes(PropertyName.TIMER_DEL_UNIQKEY);
 
 export class RecallOrders {
   readonly #state: TimerState;
@@ -51,15 +54,15 @@ export class RecallOrders {
     }
     if (only.count === 0) return undefined;
     const keys = new Set<string>();
+    const message = new TimerRecord();
     for (let from = 0; from < only.count; ) {
       const batch = await this.#fetch.read(only, from);
-      for (const message of batch) {
-        if (!('properties' in message)) continue;
-        const key = message.properties.get(PropertyName.TIMER_DEL_UNIQKEY);
-        const topic = message.properties.get(PropertyName.REAL_TOPIC);
+      for (let k = 0; k < batch.length; k++) {
+        if (batch.open(k, message) !== undefined) continue;
+        const key = message.properties.get(TIMER_DEL_UNIQKEY);
         if (key !== undefined) keys.add(key);
         // What the order took off when it came; each message that it deletes takes it off again.
-        if (topic !== undefined) this.#state.metrics.add(topic, 1);
+        if (message.realTopic !== NO_TOPIC) this.#state.metrics.add(message.realTopic.name, 1);
       }
       from += batch.length;
     }

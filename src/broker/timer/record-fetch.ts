@@ -1,19 +1,73 @@
 // Reads the messages that units of the timer log name, many at once.
 
-import { errorText, viewOf } from '../../common/index.ts';
-import { RecordOutcome, RecordView, readRecord, type StoredMessage, toMessage, Verify } from '../../message/index.ts';
+import { errorText } from '../../common/index.ts';
 import { GetResult, type MessageStore } from '../../store/index.ts';
 import { copyLater } from '../store-reads.ts';
-import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import type { DueUnits } from './due-units.ts';
+import type { TimerRecord } from './timer-record.ts';
 
 /** Records and bytes of one read. */
 const MOST = 128;
 const MOST_BYTES = 1024 * 1024;
 const KEPT_BYTES = 4 * MOST_BYTES;
+const NO_BYTES = new Uint8Array(0);
 
-/** What lies where a unit points: the message; `gone`: nothing that could ever be it; `later`: the disk did not give it now. */
-export type Fetched = StoredMessage | { readonly gone: string } | { readonly later: string };
+/** Why there is no message where a unit points: `isLater`: the disk does not give it now; else nothing there could ever be it. */
+export interface Missing {
+  readonly isLater: boolean;
+  readonly reason: string;
+}
+
+/** What one read gave, in the order of the units. Good until the next read. */
+export class Fetched {
+  readonly #due: DueUnits;
+  readonly #from: number;
+  readonly #missing: Array<Missing | undefined> = [];
+  readonly #bytes: Uint8Array[] = [];
+  readonly #starts: number[] = [];
+
+  constructor(due: DueUnits, from: number) {
+    this.#due = due;
+    this.#from = from;
+  }
+
+  get length(): number {
+    return this.#missing.length;
+  }
+
+  /** Adds the next unit's place, without a message. */
+  push(missing: Missing): void {
+    this.#missing.push(missing);
+    this.#bytes.push(NO_BYTES);
+    this.#starts.push(0);
+  }
+
+  lacks(k: number, missing: Missing): void {
+    this.#missing[k] = missing;
+  }
+
+  /** The record of unit `k` lies at `start` of `bytes`. */
+  lies(k: number, bytes: Uint8Array, start: number): void {
+    this.#missing[k] = undefined;
+    this.#bytes[k] = bytes;
+    this.#starts[k] = start;
+  }
+
+  /** Opens the message of unit `k`; why not, if there is none. */
+  open(k: number, message: TimerRecord): Missing | undefined {
+    const missing = this.#missing[k];
+    if (missing !== undefined) return missing;
+    const i = this.#from + k;
+    const start = this.#starts[k]!;
+    const size = this.#due.sizes[i]!;
+    const isThere =
+      message.open(this.#bytes[k]!, start, start + size) &&
+      message.storeSize === size &&
+      message.physicalOffset === this.#due.offsets[i];
+    if (!isThere) return gone('what lies there is not its record');
+    return message.isOfTimer ? undefined : gone('a message of another topic lies there');
+  }
+}
 
 export class RecordFetch {
   readonly #store: MessageStore;
@@ -25,30 +79,34 @@ export class RecordFetch {
   }
 
   /** The messages of the units [from, ...), as many as one read takes, in order. */
-  async read(due: DueUnits, from: number): Promise<Fetched[]> {
+  async read(due: DueUnits, from: number): Promise<Fetched> {
     const { minimum, committed } = this.#store.watermarks;
-    const fetched: Fetched[] = [];
+    const fetched = new Fetched(due, from);
     const wanted: number[] = [];
     let bytes = 0;
     for (let i = from; i < due.count && fetched.length < MOST; i++) {
       const offset = due.offsets[i]!;
       const size = due.sizes[i]!;
       if (wanted.length > 0 && bytes + size > MOST_BYTES) break;
-      if (offset < minimum) fetched.push({ gone: 'the CommitLog begins behind it' });
-      else if (offset + size > committed) fetched.push({ gone: 'the CommitLog ends before it' });
+      if (offset < minimum) fetched.push(gone('the CommitLog begins behind it'));
+      else if (offset + size > committed) fetched.push(gone('the CommitLog ends before it'));
       else {
         wanted.push(i);
         bytes += size;
-        fetched.push({ later: '' });
+        fetched.push({ isLater: true, reason: '' });
       }
     }
     if (wanted.length === 0) return fetched;
-    const failure = await this.#fetch(due, wanted, fetched, from, bytes);
+    if (this.#bytes.length < bytes || this.#bytes.length > KEPT_BYTES) {
+      this.#bytes = new Uint8Array(Math.max(bytes, MOST_BYTES));
+    }
+    const failure = await this.#fetch(due, wanted, fetched, from, this.#bytes, bytes);
     if (failure === undefined) return fetched;
     // One of them cannot be read: each for itself.
     for (const i of wanted) {
-      const alone = await this.#fetch(due, [i], fetched, from, due.sizes[i]!);
-      if (alone !== undefined) fetched[i - from] = { later: alone };
+      const size = due.sizes[i]!;
+      const alone = await this.#fetch(due, [i], fetched, from, new Uint8Array(size), size);
+      if (alone !== undefined) fetched.lacks(i - from, { isLater: true, reason: alone });
     }
     return fetched;
   }
@@ -57,8 +115,9 @@ export class RecordFetch {
   async #fetch(
     due: DueUnits,
     wanted: readonly number[],
-    fetched: Fetched[],
+    fetched: Fetched,
     from: number,
+    target: Uint8Array,
     bytes: number,
   ): Promise<string | undefined> {
     const result = this.#result;
@@ -66,50 +125,32 @@ export class RecordFetch {
     result.totalBytes = bytes;
     result.copied = 0;
     result.copiedPart = 0;
-    wanted.forEach((i, k) => {
+    for (let k = 0; k < wanted.length; k++) {
+      const i = wanted[k]!;
       result.positions[k] = due.offsets[i]!;
       result.sizes[k] = due.sizes[i]!;
-    });
-    if (this.#bytes.length < bytes) this.#bytes = new Uint8Array(bytes);
-    const target = this.#bytes;
+    }
     try {
       await copyLater(this.#store, result, target);
     } catch (error) {
       return errorText(error);
     }
-    const view = viewOf(target);
-    const record = new RecordView();
     let k = 0;
     let at = 0;
     for (const i of wanted) {
-      const offset = due.offsets[i]!;
-      const size = due.sizes[i]!;
       // Damaged records were taken out of the result.
-      if (k >= result.count || result.positions[k] !== offset) {
-        fetched[i - from] = { gone: 'its record is damaged' };
+      if (k >= result.count || result.positions[k] !== due.offsets[i]) {
+        fetched.lacks(i - from, gone('its record is damaged'));
         continue;
       }
-      fetched[i - from] = messageAt(target, view, at, size, offset, record);
-      at += size;
+      fetched.lies(i - from, target, at);
+      at += due.sizes[i]!;
       k++;
     }
-    if (this.#bytes.length > KEPT_BYTES) this.#bytes = new Uint8Array(MOST_BYTES);
     return undefined;
   }
 }
 
-function messageAt(
-  bytes: Uint8Array,
-  view: DataView,
-  at: number,
-  size: number,
-  offset: number,
-  record: RecordView,
-): Fetched {
-  const outcome = readRecord(bytes, view, at, at + size, Verify.STRUCTURE, record);
-  if (outcome !== RecordOutcome.RECORD || record.totalSize !== size || record.physicalOffset !== offset) {
-    return { gone: 'what lies there is not its record' };
-  }
-  const message = toMessage(bytes, record);
-  return message.topic === TIMER_TOPIC ? message : { gone: `a message of ${message.topic} lies there` };
+function gone(reason: string): Missing {
+  return { isLater: false, reason };
 }

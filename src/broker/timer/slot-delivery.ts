@@ -1,19 +1,21 @@
 // Delivers a slot that is over: its orders to delete first, then its units, oldest first.
 
 import { errorText } from '../../common/index.ts';
-import { PropertyName } from '../../message/index.ts';
+import { nameBytes, PropertyName } from '../../message/index.ts';
 import { TimerMagic, TimerSlot } from '../../store/index.ts';
 import { type DueUnits, dueUnits } from './due-units.ts';
 import { isOrder, type RecallOrders } from './recall-orders.ts';
-import type { Fetched, RecordFetch } from './record-fetch.ts';
+import type { Fetched, Missing, RecordFetch } from './record-fetch.ts';
 import { DROPPED, RETRY, type TimerDelivery } from './timer-delivery.ts';
 import { deleteKey } from './timer-put.ts';
 import type { TimerQueue } from './timer-queue.ts';
+import { TimerRecord } from './timer-record.ts';
 import type { TimerSlots } from './timer-slots.ts';
 import { RETRY_MS, type TimerState } from './timer-state.ts';
 
 /** Ms that a stop waits for the slot that is being delivered. */
 const STOP_MS = 1500;
+const UNIQ_KEY = nameBytes(PropertyName.UNIQ_KEY);
 
 export interface SlotParts {
   readonly state: TimerState;
@@ -26,6 +28,7 @@ export interface SlotParts {
 
 export class SlotDelivery {
   readonly #parts: SlotParts;
+  readonly #record = new TimerRecord();
   /** The slot that a stop has left, and where its rest begins. */
   #partial: { slotMs: number; position: number; count: number } | undefined;
 
@@ -54,7 +57,7 @@ export class SlotDelivery {
           if (stopAt === Number.POSITIVE_INFINITY) stopAt = clock.now() + STOP_MS;
           if (deletes === undefined || clock.now() >= stopAt) return this.#leaveRest(deletes, slotMs, due, from + k);
         }
-        const end = this.#handleUnit(due, from + k, batch[k]!, deletes, cancelled, lateFrom);
+        const end = this.#handleUnit(due, from + k, batch.open(k, this.#record), deletes, cancelled, lateFrom);
         if (end !== RETRY) {
           ends[k++] = end;
           if (k < batch.length) continue;
@@ -73,19 +76,19 @@ export class SlotDelivery {
   }
 
   /** Of deliveries that are lost, from `k` on: they wait again. */
-  #takeBack(batch: readonly Fetched[], ends: number[], lost: number): void {
+  #takeBack(batch: Fetched, ends: number[], lost: number): void {
+    const message = this.#record;
     for (let k = lost; k < batch.length; k++) {
-      const message = batch[k]!;
-      if (ends[k] === 0 || !('properties' in message)) continue;
-      this.#parts.state.metrics.add(message.properties.get(PropertyName.REAL_TOPIC) ?? '', 1);
+      if (ends[k] === 0 || batch.open(k, message) !== undefined) continue;
+      this.#parts.state.metrics.add(message.realTopic.name, 1);
     }
   }
 
-  /** Where what was delivered ends in the CommitLog; DROPPED, or RETRY if the unit must be tried again. */
+  /** Where what was delivered ends in the CommitLog; DROPPED, or RETRY if the unit must be tried again. Of the record that is open. */
   #handleUnit(
     due: DueUnits,
     i: number,
-    fetched: Fetched,
+    missing: Missing | undefined,
     deletes: ReadonlySet<string> | undefined,
     cancelled: ReadonlySet<string> | undefined,
     lateFrom: number,
@@ -94,25 +97,27 @@ export class SlotDelivery {
     const { metrics, figures } = state;
     const magic = due.magics[i]!;
     if (isOrder(magic)) return DROPPED;
-    if ('gone' in fetched) {
+    if (missing !== undefined) {
+      if (missing.isLater) {
+        slots.postpone(due, i, missing.reason);
+        return DROPPED;
+      }
       const place = { queueOffset: -1, physicalOffset: due.offsets[i]!, messageId: `of unit ${due.positions[i]}` };
-      state.setAside(place, fetched.gone);
+      state.setAside(place, missing.reason);
       return DROPPED;
     }
-    if ('later' in fetched) {
-      slots.postpone(due, i, fetched.later);
-      return DROPPED;
-    }
-    const topic = fetched.properties.get(PropertyName.REAL_TOPIC) ?? '';
-    const uniqKey = fetched.properties.get(PropertyName.UNIQ_KEY) ?? '';
+    const message = this.#record;
+    const topic = message.realTopic.name;
     const roll = (magic & TimerMagic.ROLL) !== 0;
-    const key = deleteKey(state.config, topic, uniqKey);
-    if (!roll && (deletes?.has(key) || cancelled?.has(key))) {
-      figures.deleted++;
-      metrics.add(topic, -1);
-      return DROPPED;
+    if (!roll && (deletes !== undefined || cancelled !== undefined)) {
+      const key = deleteKey(state.config, topic, message.properties.get(UNIQ_KEY) ?? '');
+      if (deletes?.has(key) || cancelled?.has(key)) {
+        figures.deleted++;
+        metrics.add(topic, -1);
+        return DROPPED;
+      }
     }
-    const end = delivery.deliver(fetched, String(due.writeTimes[i]), roll);
+    const end = delivery.deliver(message, String(due.writeTimes[i]), roll);
     if (end === RETRY) return RETRY;
     metrics.add(topic, -1);
     if (end === DROPPED) return DROPPED;

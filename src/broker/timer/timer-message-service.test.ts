@@ -194,3 +194,13 @@ test('an idle timer wakes once a second at most', async () => {
   assert.equal(timers, 0, 'it sleeps until something is due');
   await w.stop();
 });
+
+test('disappearTimeAfterStart: what falls due meanwhile is delivered when that time is over', async () => {
+  const w = await new TimerWorld({ disappearTimeAfterStart: 10_000 }).start();
+  for (let i = 0; i < 3; i++) await w.at(w.clock.now() + 2000 + 1000 * i, `m${i}`);
+  await w.pass(9_900);
+  assert.deepEqual(await w.bodies(), []);
+  await w.pass(200);
+  assert.deepEqual(await w.bodies(), numbered(3));
+  await w.stop();
+});

@@ -64,6 +64,8 @@ export class TimerMessageService implements RetentionFloor {
   /** The slot before which the queue is read to `#drainTo`. */
   #drainFor = -1;
   #drainTo = 0;
+  /** Nothing is delivered before; ms since 1970. */
+  #startAt = 0;
   #wakeTimer: Timer | undefined;
   #wakeMs = Number.POSITIVE_INFINITY;
   #beatTimer: Timer | undefined;
@@ -197,6 +199,7 @@ export class TimerMessageService implements RetentionFloor {
     if (this.#work === undefined) return;
     const { state, queue } = this.#work;
     state.running = true;
+    this.#startAt = state.clock.now() + state.config.disappearTimeAfterStart;
     this.#beatTimer = state.clock.every(state.config.timerFlushIntervalMs, () => this.#beat());
     queue.noted(0);
   }
@@ -268,6 +271,10 @@ export class TimerMessageService implements RetentionFloor {
     if (work === undefined) return;
     const { state } = work;
     if (!state.running || state.slotMs >= 0 || state.config.timerStopDequeue || state.catchingUp) return;
+    if (state.clock.now() < this.#startAt) {
+      this.#sleepUntil(state, this.#startAt);
+      return;
+    }
     state.advance();
     if (state.readMs < state.writeMs) {
       if (this.#drained(work)) this.#slotDone = this.#deliverSlot(work);

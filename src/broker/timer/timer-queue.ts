@@ -2,10 +2,11 @@
 
 import { errorText, type Timer } from '../../common/index.ts';
 import { MATCH_ALL } from '../../filter/index.ts';
-import { decodeMessages, PropertyName, type StoredMessage } from '../../message/index.ts';
+import { nameBytes, PropertyName } from '../../message/index.ts';
 import { GetMessageStatus, GetResult, type RecoveredTimer } from '../../store/index.ts';
 import { TIMER_TOPIC } from '../topic/topic-names.ts';
 import { RETRY, type TimerDelivery } from './timer-delivery.ts';
+import { NO_TOPIC, type SlotMessage, TimerRecord } from './timer-record.ts';
 import type { TimerSlots } from './timer-slots.ts';
 import { RETRY_MS, type TimerState } from './timer-state.ts';
 
@@ -16,11 +17,14 @@ const LOOK_MESSAGES = 256;
 const LOOK_BYTES = 1024 * 1024;
 /** RocketMQ: TIMER_ENQUEUE_MS of a message that never was in the wheel. */
 const NEVER_ENQUEUED = '9223372036854775807';
-const NO_BODY = new Uint8Array(0);
-const NUMBER = /^-?\d{1,15}$/;
+/** Bytes of the buffer that is kept for the next look. */
+const KEPT_BYTES = 256 * 1024;
+const TIMER_OUT_MS = nameBytes(PropertyName.TIMER_OUT_MS);
+const TIMER_ROLL_TIMES = nameBytes(PropertyName.TIMER_ROLL_TIMES);
+const UNIQ_KEY = nameBytes(PropertyName.UNIQ_KEY);
+const NO_BYTES = Buffer.alloc(0);
 
-interface Held {
-  readonly message: StoredMessage;
+interface Held extends SlotMessage {
   readonly dueMs: number;
 }
 
@@ -38,8 +42,11 @@ export class TimerQueue {
   #looking = false;
   #blocked = false;
   #timer: Timer | undefined;
-  /** Deliveries of the look under way that came too late for the wheel, and where they end in the CommitLog. */
-  #late: StoredMessage[] = [];
+  readonly #record = new TimerRecord();
+  /** What was read last. */
+  #bytes: Buffer = NO_BYTES;
+  /** Records of the look under way that came too late for the wheel, and where their deliveries end in the CommitLog. */
+  #late: Uint8Array[] = [];
   #lateEnds: number[] = [];
 
   /** `wake` is called when slots may be delivered. */
@@ -128,9 +135,10 @@ export class TimerQueue {
     if (!store.select(request, result, again)) return;
     const next = result.nextBeginOffset;
     if (result.status === GetMessageStatus.FOUND) {
-      const bytes = new Uint8Array(result.totalBytes);
-      if (!store.copyRecords(result, bytes, 0, again)) return;
-      const reached = this.#take(this.#decoded(bytes), next);
+      if (this.#bytes.length < result.totalBytes) this.#bytes = Buffer.allocUnsafe(result.totalBytes);
+      if (!store.copyRecords(result, this.#bytes, 0, again)) return;
+      const reached = this.#take(this.#bytes, next);
+      if (this.#bytes.length > KEPT_BYTES) this.#bytes = NO_BYTES;
       if (this.#late.length === 0) return this.#taken(reached, reached === next);
       void this.#settleLate().then((settled) => {
         if (settled) this.#taken(reached, reached === next);
@@ -164,41 +172,34 @@ export class TimerQueue {
     if (!state.catchingUp) this.#wake();
   }
 
-  /** Each for itself: one that makes no sense hides no other. */
-  #decoded(bytes: Uint8Array): StoredMessage[] {
-    const { count, sizes, positions } = this.#result;
-    const messages: StoredMessage[] = [];
-    for (let i = 0, at = 0; i < count; at += sizes[i++]!) {
-      const [message] = decodeMessages(bytes.subarray(at, at + sizes[i]!));
-      if (message !== undefined) messages.push(message);
-      else this.#state.setAside({ queueOffset: -1, physicalOffset: positions[i]!, messageId: '' }, 'it is no message');
-    }
-    return messages;
-  }
-
   /** All that was in the queue at the start is taken: what had to go round is known now. */
   #caughtUp(): void {
     this.#state.catchUpTo = 0;
     if (this.#held === undefined) return;
     const held = this.#held;
     this.#held = undefined;
-    for (const { message, dueMs } of held.values()) this.#slots.link(message, dueMs);
+    for (const message of held.values()) this.#slots.link(message, message.dueMs);
   }
 
-  /** Takes messages in order; the offset behind them, or of one that must be tried again. */
-  #take(messages: readonly StoredMessage[], next: number): number {
+  /** Takes what was read, in order; the offset behind it, or of one that must be tried again. One that makes no sense hides no other. */
+  #take(bytes: Uint8Array, next: number): number {
+    const { count, sizes, positions } = this.#result;
+    const message = this.#record;
     this.#state.advance();
-    for (const message of messages) if (!this.#takeOne(message)) return message.queueOffset;
+    for (let i = 0, at = 0; i < count; at += sizes[i++]!) {
+      if (!message.open(bytes, at, at + sizes[i]!)) {
+        this.#state.setAside({ queueOffset: -1, physicalOffset: positions[i]!, messageId: '' }, 'it is no message');
+      } else if (!this.#takeOne(message)) return message.queueOffset;
+    }
     return next;
   }
 
-  #takeOne(message: StoredMessage): boolean {
+  #takeOne(message: TimerRecord): boolean {
     const state = this.#state;
-    const { properties } = message;
-    const text = properties.get(PropertyName.TIMER_OUT_MS);
-    const topic = properties.get(PropertyName.REAL_TOPIC);
-    const dueMs = text !== undefined && NUMBER.test(text) ? Number(text) : Number.NaN;
-    if (Number.isNaN(dueMs) || topic === undefined) {
+    const dueMs = message.number(TIMER_OUT_MS);
+    if (Number.isNaN(dueMs) || message.realTopic === NO_TOPIC) {
+      const text = message.properties.get(TIMER_OUT_MS);
+      const topic = message.realTopic === NO_TOPIC ? undefined : message.realTopic.name;
       state.setAside(message, `TIMER_OUT_MS is ${text}, REAL_TOPIC is ${topic}`);
       return true;
     }
@@ -207,7 +208,7 @@ export class TimerQueue {
     if (known && slotMs < this.#handledMs) return true;
     if (this.#held !== undefined && !this.#holds(this.#held, message, slotMs)) return true;
     if (slotMs < state.openFrom) {
-      if (properties.has(PropertyName.TIMER_DEL_UNIQKEY)) return true;
+      if (message.isOrder) return true;
       if (slotMs !== state.slotMs) return this.#deliverLate(message);
       // What comes for the slot that is being delivered follows in the next one.
       this.#slots.link(message, slotMs + state.precisionMs);
@@ -222,10 +223,10 @@ export class TimerQueue {
   }
 
   /** Without the wheel; false if it must be tried again. */
-  #deliverLate(message: StoredMessage): boolean {
+  #deliverLate(message: TimerRecord): boolean {
     const end = this.#delivery.deliver(message, NEVER_ENQUEUED, false);
     if (end > 0) {
-      this.#late.push(message);
+      this.#late.push(message.copy());
       this.#lateEnds.push(end);
     }
     return end !== RETRY;
@@ -241,24 +242,29 @@ export class TimerQueue {
       for (let k = 0; k < again.length; ) {
         await this.#state.pause(RETRY_MS);
         if (!this.#state.running) return false;
-        while (k < again.length && this.#deliverLate(again[k]!)) k++;
+        while (k < again.length && this.#deliverLate(this.#opened(again[k]!))) k++;
       }
     }
     return true;
   }
 
+  #opened(bytes: Uint8Array): TimerRecord {
+    this.#record.open(bytes, 0, bytes.length);
+    return this.#record;
+  }
+
   /** After a loss: false if the message waits until it is clear whether it has gone round already. */
-  #holds(held: Map<string, Held>, message: StoredMessage, dueMs: number): boolean {
+  #holds(held: Map<string, Held>, message: TimerRecord, dueMs: number): boolean {
     const { catchUpTo, precisionMs } = this.#state;
-    const key = message.properties.get(PropertyName.UNIQ_KEY);
+    const key = message.properties.get(UNIQ_KEY);
     if (key === undefined) return true;
-    const identity = `${message.properties.has(PropertyName.TIMER_DEL_UNIQKEY) ? '-' : '+'}${key}`;
+    const identity = `${message.isOrder ? '-' : '+'}${key}`;
     // Its copy comes behind it in the queue.
-    if (message.properties.has(PropertyName.TIMER_ROLL_TIMES)) held.delete(identity);
+    if (message.properties.find(TIMER_ROLL_TIMES) >= 0) held.delete(identity);
     if (message.queueOffset >= catchUpTo || dueMs - message.storeTimestamp < this.#slots.windowMs - precisionMs)
       return true;
-    // Without its body, which would keep all that was read with it in memory.
-    held.set(identity, { message: { ...message, body: NO_BODY }, dueMs });
+    const { isOrder, physicalOffset, realTopic, storeSize } = message;
+    held.set(identity, { isOrder, physicalOffset, realTopic, storeSize, dueMs });
     return false;
   }
 }

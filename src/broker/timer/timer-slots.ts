@@ -1,9 +1,8 @@
 // The wheel's slots: which one takes a message, and its unit in the log. RocketMQ: TimerMessageStore#doEnqueue.
 
-import { javaStringHash } from '../../common/index.ts';
-import { PropertyName, type StoredMessage } from '../../message/index.ts';
 import { rollSlot, rollWindow, TimerMagic, TimerSlot, TimerUnit } from '../../store/index.ts';
 import type { DueUnits } from './due-units.ts';
+import type { SlotMessage } from './timer-record.ts';
 import type { TimerState } from './timer-state.ts';
 
 /** What is later than this shares a slot. */
@@ -16,6 +15,7 @@ export class TimerSlots {
   readonly #wakeBy: (timeMs: number) => void;
   readonly #slot = new TimerSlot();
   readonly #unit = new TimerUnit();
+  #rolls = false;
 
   /** `wakeBy` is told when the slot of each message that comes is over. */
   constructor(state: TimerState, wakeBy: (timeMs: number) => void) {
@@ -33,33 +33,31 @@ export class TimerSlots {
     return rollWindow(this.#state.config.timerRollWindowSlot, this.#state.precisionMs);
   }
 
-  /** The slot of a due time now: one on the way if it is beyond the window. */
-  #slotOf(dueMs: number): { slotMs: number; roll: boolean } {
+  /** The slot of a due time now: one on the way if it is beyond the window, which `#rolls` says. */
+  #slotOf(dueMs: number): number {
     const { writeMs, precisionMs } = this.#state;
     const onTheWay = rollSlot(dueMs, writeMs, this.windowMs, precisionMs);
-    if (onTheWay >= 0) return { slotMs: onTheWay, roll: true };
+    this.#rolls = onTheWay >= 0;
     // After a long stop: a unit's delay has 32 bits.
-    return { slotMs: Math.max(dueMs, writeMs - MOST_LATE_MS), roll: false };
+    return this.#rolls ? onTheWay : Math.max(dueMs, writeMs - MOST_LATE_MS);
   }
 
   /** Whether the slot for a due time is one of an earlier round that is not read yet. */
   isOccupied(dueMs: number): boolean {
     const { wheel, readMs, writeMs } = this.#state;
-    const { slotMs } = this.#slotOf(dueMs);
+    const slotMs = this.#slotOf(dueMs);
     const occupant = wheel.occupant(slotMs);
     return occupant >= readMs && occupant < writeMs && occupant !== slotMs;
   }
 
   /** Puts a message into its slot. */
-  link(message: StoredMessage, dueMs: number): void {
+  link({ isOrder, physicalOffset, realTopic, storeSize }: SlotMessage, dueMs: number): void {
     const { metrics, figures, precisionMs } = this.#state;
-    const { slotMs, roll } = this.#slotOf(dueMs);
-    const isDelete = message.properties.has(PropertyName.TIMER_DEL_UNIQKEY);
-    const topic = message.properties.get(PropertyName.REAL_TOPIC)!;
-    const magic = TimerMagic.DEFAULT | (roll ? TimerMagic.ROLL : 0) | (isDelete ? TimerMagic.DELETE : 0);
-    const count = isDelete ? -1 : 1;
-    this.#append(slotMs, magic, message.physicalOffset, message.storeSize, javaStringHash(topic), count);
-    metrics.add(topic, count);
+    const slotMs = this.#slotOf(dueMs);
+    const magic = TimerMagic.DEFAULT | (this.#rolls ? TimerMagic.ROLL : 0) | (isOrder ? TimerMagic.DELETE : 0);
+    const count = isOrder ? -1 : 1;
+    this.#append(slotMs, magic, physicalOffset, storeSize, realTopic.hash, count);
+    metrics.add(realTopic.name, count);
     figures.enqueued++;
     this.#wakeBy(slotMs + precisionMs);
   }

@@ -1,6 +1,6 @@
 // RocketMQ: BrokerConfig, consumption whose state the broker keeps.
 
-import { honoured, later, moot, mustBeOff, type Setting } from './setting.ts';
+import { honoured, later, moot, mustBeOff, mustBeOn, type Setting } from './setting.ts';
 
 export const POP: readonly Setting[] = [
   // Pop.
@@ -24,7 +24,7 @@ export const POP: readonly Setting[] = [
     'bool',
     true,
     '',
-    'Whether waiting pops look before a backlog is counted.',
+    'Metrics: whether waiting pops look before the backlog that they tell is counted.',
   ),
   honoured(
     'enableNotifyAfterPopOrderLockRelease',
@@ -48,7 +48,14 @@ export const POP: readonly Setting[] = [
     'Java: how long an acknowledgement without its pop is kept; here until none can come.',
   ),
   moot('enableSkipLongAwaitingAck', 'bool', false, '', 'Java: whether those are dropped then; here they are.'),
-  honoured('enablePopLog', 'bool', false, '', 'Whether messages that come back are logged one by one.'),
+  honoured(
+    'enablePopLog',
+    'bool',
+    false,
+    '',
+    'Whether each step of a pop is logged: how it came, waited and was changed, its records in memory, what is read of it and comes back.',
+    { live: true },
+  ),
   honoured('enablePopBufferMerge', 'bool', false, '', 'Whether pops and acknowledgements meet in memory.'),
   honoured('popCkStayBufferTime', 'int', 10_000, 'ms', 'How long a pop stays there.'),
   honoured('popCkStayBufferTimeOut', 'int', 3000, 'ms', 'How long before its end it is stored.'),
@@ -67,7 +74,9 @@ export const POP: readonly Setting[] = [
   honoured('popFromRetryProbability', 'int', 20, '%', 'How often a pop looks at retries first.'),
   honoured('popFromRetryProbabilityForPriority', 'int', 0, '%', 'The same for topics with priorities.'),
   honoured('priorityOrderAsc', 'bool', true, '', 'Whether 0 is the lowest priority.'),
-  later('popConsumerFSServiceInit', 'bool', true, '', 'Whether pops are kept in a topic.'),
+  honoured('popConsumerFSServiceInit', 'bool', true, '', 'Whether pops are kept in a topic.', {
+    ...mustBeOn('without RocksDB for pops nothing else would bring back what is not acknowledged'),
+  }),
   later('popConsumerKVServiceInit', 'bool', false, '', 'Whether the RocksDB for pops is opened.', {
     ...mustBeOff('there is no RocksDB for pops'),
   }),

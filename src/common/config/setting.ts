@@ -87,6 +87,11 @@ export function mustBeOff(why: string): Extra {
   return { guard: { passes: (value) => value !== true, why } };
 }
 
+/** A guard that lets only `true` (or no value) pass. */
+export function mustBeOn(why: string): Extra {
+  return { guard: { passes: (value) => value !== false, why } };
+}
+
 /** A guard that lets only an empty value pass. */
 export function mustBeEmpty(why: string): Extra {
   return { guard: { passes: (value) => value === null || value === '', why } };

@@ -131,6 +131,8 @@ test('a setting that decides who may write, who may connect, what is durable or 
     const message = refusal(`\n${line}`, 'CONFIG_UNSUPPORTED');
     assert.ok(message.startsWith(`${line} (broker.conf line 2) is not supported: `), message);
   }
+  assert.match(refusal('popConsumerFSServiceInit=false', 'CONFIG_UNSUPPORTED'), /nothing else would bring back/);
+  read('popConsumerFSServiceInit=true');
   const harmless = refused.map((line) => line.replace('=true', '=false').replace('=SLAVE', '=ASYNC_MASTER'));
   for (const line of harmless.filter((l) => l.endsWith('=false') || l.endsWith('_MASTER'))) read(line);
   read('storeType=DEFAULT\nmessageStorePlugIn=\nreadOnlyCommitLogStorePaths=\nconfigManagerVersion=v1');

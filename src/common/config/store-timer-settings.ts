@@ -1,6 +1,6 @@
 // RocketMQ: MessageStoreConfig, messages that are delivered later.
 
-import { honoured, later, moot, type Setting } from './setting.ts';
+import { honoured, moot, type Setting } from './setting.ts';
 
 export const DELAY_AND_TIMER: readonly Setting[] = [
   // Delay and timer.
@@ -90,7 +90,12 @@ export const DELAY_AND_TIMER: readonly Setting[] = [
   moot('timerGetMessageThreadNum', 'int', 3, 'threads', 'Threads that read due messages.'),
   moot('timerPutMessageThreadNum', 'int', 3, 'threads', 'Threads that deliver them.'),
   moot('timerEnableDisruptor', 'bool', false, '', 'Kind of queue between them; RocketMQ cannot set it either.'),
-  later('disappearTimeAfterStart', 'int', -1, 'ms', 'How long a start waits before it registers.', {
-    important: true,
-  }),
+  honoured(
+    'disappearTimeAfterStart',
+    'int',
+    -1,
+    'ms',
+    'How long after a start timer messages and pops that are due wait, and registrations by the period are left out.',
+    { important: true },
+  ),
 ];

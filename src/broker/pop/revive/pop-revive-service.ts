@@ -29,6 +29,8 @@ export class PopReviveService implements RetentionFloor {
   #queues: ReviveQueue[] = [];
   #timer: Timer | undefined;
   #round: Promise<void> = Promise.resolve();
+  /** Nothing comes back before; ms since 1970. */
+  #startAt = 0;
   /** Rounds in a row in which there was nothing to do. */
   #quiet = 0;
   /** Positions that count when the log is flushed to `end`. */
@@ -65,6 +67,7 @@ export class PopReviveService implements RetentionFloor {
       this.#queues.push(new ReviveQueue(this.#state, this.#put, queueId, this.#savedPosition(queueId), mostOpen));
     }
     this.#state.running = true;
+    this.#startAt = parts.clock.now() + parts.config.disappearTimeAfterStart;
     this.#state.earlier = new EarlierCopies(parts);
     this.#quiet = 0;
     this.#sleep();
@@ -117,7 +120,8 @@ export class PopReviveService implements RetentionFloor {
     const { clock, config } = this.#state.parts;
     if (!this.#state.running) return;
     const rest = Math.min(Math.max(1, this.#quiet), Math.max(1, config.reviveMaxSlow));
-    this.#timer = clock.after(Math.max(1, config.reviveInterval) * rest, () => {
+    const restMs = Math.max(Math.max(1, config.reviveInterval) * rest, this.#startAt - clock.now());
+    this.#timer = clock.after(restMs, () => {
       this.#round = this.#look();
     });
   }

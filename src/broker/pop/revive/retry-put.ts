@@ -3,8 +3,10 @@
 
 import { errorText } from '../../../common/index.ts';
 import {
+  CRC_PROPERTY_BYTES,
   innerMessages,
   isInnerBatch,
+  MAX_PROPERTIES_BYTES,
   normalTopicOf,
   type PopCheckPoint,
   PropertyName,
@@ -77,7 +79,17 @@ export class RetryPut {
     copy.bornHost = storeHost;
     copy.preparedTransactionOffset = 0;
     if (!ck.suspend) copy.reconsumeTimes++;
-    return this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY));
+    const text = propertiesTextInJavaOrder(inJavaOrder(properties), MAP_CAPACITY);
+    if (this.#fits(text)) return this.#put(copy, text);
+    // RocketMQ: no retry topic takes it, now or ever.
+    return this.#put(copy, propertiesTextInJavaOrder(inJavaOrder(copyOf(message).properties), MAP_CAPACITY));
+  }
+
+  /** Whether a record has room for such properties; if not, the message comes back without the marks of this pop. */
+  #fits(text: string): boolean {
+    const { enabledAppendPropCRC } = this.#state.parts.store.config;
+    const most = MAX_PROPERTIES_BYTES - (enabledAppendPropCRC ? CRC_PROPERTY_BYTES : 0);
+    return 3 * text.length <= most || Buffer.byteLength(text) <= most;
   }
 
   /** Whether an earlier life of the broker has stored that copy. @throws GantryError IO. */

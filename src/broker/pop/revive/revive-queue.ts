@@ -189,6 +189,8 @@ export class ReviveQueue {
     const tag = properties.get(TAGS);
     const size = record.bodyEnd - record.bodyStart;
     const body = size > MOST_BODY ? '' : bytes.toString('utf8', record.bodyStart, record.bodyEnd);
+    const { config, logger } = this.#state.parts;
+    if (config.enablePopLog) logger.info(`revive: queue ${this.queueId} offset ${offset} is ${tag}: ${body}`);
     if (tag === CK_TAG) {
       const ck = decodeCheckPoint(body);
       if (ck === undefined || !makesSense(ck)) return this.#setAside(offset, `it is no check point: ${body}`);
@@ -276,16 +278,18 @@ export class ReviveQueue {
     return undefined;
   }
 
-  #drop({ ck, pending }: OpenPoint, reason: string): void {
+  #drop(point: OpenPoint, reason: string): void {
     this.#state.counts.dropped++;
-    this.#landed(ck, pending, reason);
-    pending.length = 0;
+    this.#state.tell(`${nameOf(point.ck, point.pending)} come back no more: ${reason}`);
+    // Those of a topic that was made anew are not the ones that are in flight.
+    if (point.physicalOffset >= this.#state.parts.store.deletedBelow(point.ck.topic))
+      this.#landed(point.ck, point.pending.length);
+    point.pending.length = 0;
   }
 
-  /** They are not stored anywhere, and under way no longer. */
-  #landed(ck: PopCheckPoint, messages: readonly number[], reason: string): void {
-    for (let i = 0; i < messages.length; i++) this.#state.onLanded(ck);
-    this.#state.tell(`${nameOf(ck, messages)} come back no more: ${reason}`);
+  /** RocketMQ: what comes back no more stays in flight for ever, and closes its queue in the end. */
+  #landed(ck: PopCheckPoint, count: number): void {
+    for (let i = 0; i < count; i++) this.#state.onLanded(ck);
   }
 
   /** False if the store takes nothing now. */
@@ -307,7 +311,8 @@ export class ReviveQueue {
     }
     if (gone.length > 0) {
       this.#state.counts.gone += gone.length;
-      this.#landed(ck, gone, 'they are gone');
+      this.#landed(ck, gone.length);
+      this.#state.tell(`${nameOf(ck, gone)} come back no more: they are gone`);
     }
     if (failed.length > 0 && taken) taken = this.#putLater(point, failed, true, puts);
     return taken;
@@ -346,8 +351,9 @@ export class ReviveQueue {
     for (const offset of messages) remove(point.pending, offset);
     if (end === NEVER) {
       counts.dropped++;
+      this.#landed(point.ck, messages.length);
       const reason = isExhausted ? 'no try has succeeded' : 'their time is further ahead than the timer can see';
-      this.#landed(point.ck, messages, reason);
+      this.#state.tell(`${nameOf(point.ck, messages)} come back no more: ${reason}`);
       return true;
     }
     counts.rePut++;

@@ -131,10 +131,13 @@ test('offsets that never were, below and beyond the queue, in queues that are no
 test('pops of a deleted topic or group are dropped; popReviveSkipIfGroupAbsent=false brings those of a group back', async () => {
   for (const popReviveSkipIfGroupAbsent of [true, false]) {
     const w = await tenMessages(new ReviveWorld({ popReviveSkipIfGroupAbsent }));
+    let landed = 0;
+    w.broker.context.revive.onLanded = () => landed++;
     await w.pop([0], { topic: 'V' });
     await w.pop([1], { group: 'H' });
     await w.pop([2]);
     await w.pass(5000 + ROUNDS_MS, 100);
+    assert.equal(landed, 3, 'none of them is in flight');
     assert.deepEqual(await w.revivedBodies(), ['m2']);
     assert.deepEqual(await w.revivedBodies('T', 'H'), popReviveSkipIfGroupAbsent ? [] : ['m1']);
     assert.equal(w.counts.dropped, popReviveSkipIfGroupAbsent ? 2 : 1);
@@ -297,8 +300,9 @@ test('a store that takes nothing for a while: pops wait, and come back when it d
 test('messages that no retry topic takes are tried again after longer and longer; skipWhenCKRePutReachMaxTimes ends that', async () => {
   for (const skip of [false, true]) {
     const w = await tenMessages(new ReviveWorld({ skipWhenCKRePutReachMaxTimes: skip }));
-    // No room for what revive adds.
-    await w.send(1, 'T', { properties: new Map([['long', 'x'.repeat(32_740)]]), body: Buffer.from('long') });
+    await w.send(1, 'T', { body: Buffer.alloc(5000) });
+    // Longer than the store takes from now on.
+    Object.assign(w.broker.context.store.config, { maxMessageSize: 4000 });
     await w.pop([10]);
     await w.pop([1]);
     await w.pass(5000 + ROUNDS_MS, 100);
@@ -308,10 +312,29 @@ test('messages that no retry topic takes are tried again after longer and longer
     assert.equal(w.counts.rePut, 5, 'after 10, 20, 30 and 60 s');
     const [saved, end] = w.position();
     assert.equal(saved, end - 1, 'the position does not wait for it');
+    let landed = 0;
+    w.broker.context.revive.onLanded = () => landed++;
     await w.pop([10], { rePutTimes: '17' });
     await w.pass(5000 + ROUNDS_MS, 100);
     assert.deepEqual([w.counts.rePut, w.counts.dropped], skip ? [5, 1] : [6, 0]);
+    assert.equal(landed, skip ? 1 : 0, 'what is given up is in flight no longer');
   }
+});
+
+test('a message whose properties leave no room for the marks of a pop comes back without them', async () => {
+  const w = await tenMessages(new ReviveWorld());
+  const properties = new Map([
+    ['UNIQ_KEY', 'full'],
+    ['long', 'x'.repeat(32_740)],
+  ]);
+  await w.send(1, 'T', { properties, body: Buffer.from('full') });
+  await w.pop([9, 10]);
+  await w.pass(5000 + ROUNDS_MS, 100);
+  const [marked, full] = await w.revived();
+  assert.deepEqual([marked!.properties.get('ORIGIN_GROUP'), Buffer.from(full!.body).toString()], ['G', 'full']);
+  assert.deepEqual([full!.reconsumeTimes, full!.properties.get('long')?.length], [1, 32_740]);
+  assert.deepEqual([...full!.properties.keys()].sort(), ['UNIQ_KEY', 'long']);
+  assert.equal(w.counts.rePut, 0);
 });
 
 test('a check point that is far ahead holds nobody up, and still comes back', async () => {
@@ -372,16 +395,11 @@ test('idle: no reads at all; while pops are open, at most one a second for each 
   assert.ok(reads <= 2, `${reads} reads`);
 });
 
-test('messages that come back no more, since their group is deleted or no try succeeds, are in flight no more', async () => {
-  const w = await tenMessages(new ReviveWorld({ skipWhenCKRePutReachMaxTimes: true }));
-  await w.send(1, 'T', { properties: new Map([['long', 'x'.repeat(32_740)]]), body: Buffer.from('long') });
-  let landed = 0;
-  w.broker.context.revive.onLanded = () => {
-    landed++;
-  };
-  await w.pop([10], { rePutTimes: '17' });
-  await w.pop([1, 2], { group: 'Gone' });
-  await w.pass(5000 + ROUNDS_MS, 100);
-  assert.equal(w.counts.dropped, 2);
-  assert.equal(landed, 3);
+test('disappearTimeAfterStart: nothing comes back until that time is over', async () => {
+  const w = await tenMessages(new ReviveWorld({ disappearTimeAfterStart: 60_000 }));
+  await w.pop([0]);
+  await w.pass(55_000, 500);
+  assert.deepEqual(await w.revivedBodies(), []);
+  await w.pass(15_000, 500);
+  assert.deepEqual(await w.revivedBodies(), ['m0']);
 });
