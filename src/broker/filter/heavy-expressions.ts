@@ -9,7 +9,7 @@ import type { ConsumerFilterManager } from './consumer-filter-manager.ts';
 import { compileExpression } from './expression-filter.ts';
 
 /** Characters of expressions that are made ready without further ado. */
-export const LIGHT_CHARS = 4096;
+const LIGHT_CHARS = 4096;
 const CHARS_PER_MS = 2000;
 
 /** An expression that was made ready, or why it cannot be. */
