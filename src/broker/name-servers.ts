@@ -26,7 +26,7 @@ export interface NameServers {
 }
 
 /** RocketMQ: GET_TOPIC_ROUTE_TIMEOUT. */
-export const ROUTE_TIMEOUT_MS = 3000;
+const ROUTE_TIMEOUT_MS = 3000;
 /** Queues of one broker in a route that are believed. */
 export const MOST_QUEUES = 65_536;
 

@@ -13,10 +13,6 @@ export function queueKey(queue: MessageQueue): string {
   return `${queue.topic}@${queue.queueId}@${queue.brokerName}`;
 }
 
-export function sameQueue(a: MessageQueue, b: MessageQueue): boolean {
-  return a.topic === b.topic && a.queueId === b.queueId && a.brokerName === b.brokerName;
-}
-
 /** Java's order of strings: by UTF-16 units, which is what `<` does. Never localeCompare. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;

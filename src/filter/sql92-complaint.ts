@@ -4,6 +4,8 @@
 //
 // `expect` keeps, per decision of RocketMQ's parser, the tokens that it would have gone on with; those of decisions since the last token count.
 
+import { Kind, type Token, tokenAt } from './sql92-lexer.ts';
+
 /** RocketMQ: SelectorParserConstants.TOKEN_IMAGE, by kind. */
 const NAMES = [
   ...['<EOF>', '" "', '"\\t"', '"\\n"', '"\\r"', '"\\f"', '<LINE_COMMENT>', '<BLOCK_COMMENT>'],
@@ -12,45 +14,13 @@ const NAMES = [
   ...['<DECIMAL_LITERAL>', '<FLOATING_POINT_LITERAL>', '<EXPONENT>', '<STRING_LITERAL>', '<ID>'],
   ...['"="', '"<>"', '">"', '">="', '"<"', '"<="', '"("', '","', '")"', '"+"', '"-"'],
 ];
-const EOF = 0;
-const NOT = 8;
-const AND = 9;
-const OR = 10;
-const BETWEEN = 11;
-const IN = 12;
-const TRUE = 13;
-const FALSE = 14;
-const NULL = 15;
-const IS = 16;
-const CONTAINS = 17;
-const STARTSWITH = 18;
-const ENDSWITH = 19;
-const DECIMAL = 20;
-const FLOAT = 21;
-const STRING = 23;
-const ID = 24;
-const EQ = 25;
-const NE = 26;
-const ORDERS = [27, 28, 29, 30];
-const OPEN = 31;
-const COMMA = 32;
-const CLOSE = 33;
-const PLUS = 34;
-const MINUS = 35;
+const { EOF, NOT, AND, OR, BETWEEN, IN, TRUE, FALSE, NULL, IS, CONTAINS, STARTSWITH, ENDSWITH } = Kind;
+const { DECIMAL, FLOAT, STRING, ID, EQ, NE, GT, GE, LT, LE, OPEN, COMMA, CLOSE, PLUS, MINUS } = Kind;
+const ORDERS: readonly number[] = [GT, GE, LT, LE];
 const LITERALS = [TRUE, FALSE, NULL, DECIMAL, FLOAT, STRING];
+/** What may stand behind NOT. */
+const NEGATED: readonly number[] = [CONTAINS, STARTSWITH, ENDSWITH, BETWEEN, IN];
 const COMPARISONS = [NOT, BETWEEN, IN, CONTAINS, STARTSWITH, ENDSWITH, ...ORDERS];
-
-const SKIP = /(?:[ \t\n\r\f]|--[^\n\r]*(?:\r\n|\n|\r)|\/\*[^*]*\*(?:\*|[^*/][^*]*\*)*\/)*/y;
-const TOKEN =
-  /([a-zA-Z_$][a-zA-Z0-9_$]*)|(\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(0|[1-9]\d*[lL]?)|('(?:''|[^'])*')|(<>|>=|<=|[=<>(),+-])/y;
-const WORDS = new Map(NAMES.slice(NOT, DECIMAL).map((name, i) => [name.slice(1, -1), NOT + i]));
-const SIGNS = new Map(NAMES.slice(EQ).map((name, i) => [name.slice(1, -1), EQ + i]));
-
-interface Token {
-  kind: number;
-  image: string;
-  at: number;
-}
 
 /** Ends the walk with the sentence. */
 class Complaint extends Error {}
@@ -123,7 +93,7 @@ class Walk {
       const first = this.#ahead(0).kind;
       const isNot = first === NOT;
       const what = isNot ? this.#ahead(1).kind : first;
-      if (isNot && ![CONTAINS, STARTSWITH, ENDSWITH, BETWEEN, IN].includes(what)) {
+      if (isNot && !NEGATED.includes(what)) {
         this.#isOneOf(CONTAINS, ...ORDERS, STARTSWITH, ENDSWITH, BETWEEN, IN);
         this.#fail();
       }
@@ -221,21 +191,10 @@ class Walk {
   }
 
   #lex(): Token {
-    const text = this.#text;
-    SKIP.lastIndex = this.#lexed;
-    SKIP.test(text);
-    const at = SKIP.lastIndex;
-    this.#lexed = at;
-    if (at === text.length) return { kind: EOF, image: '', at };
-    TOKEN.lastIndex = at;
-    const match = TOKEN.exec(text);
-    if (match === null) throw new Complaint(lexicalComplaint(text, at));
-    const image = match[0];
-    this.#lexed += image.length;
-    if (match[1] !== undefined) return { kind: WORDS.get(image.toUpperCase()) ?? ID, image, at };
-    const kind =
-      match[2] !== undefined ? FLOAT : match[3] !== undefined ? DECIMAL : match[4] !== undefined ? STRING : undefined;
-    return { kind: kind ?? SIGNS.get(image)!, image, at };
+    const token = tokenAt(this.#text, this.#lexed);
+    if (token.kind === Kind.NOTHING) throw new Complaint(lexicalComplaint(this.#text, token.at));
+    this.#lexed = token.at + token.image.length;
+    return token;
   }
 }
 

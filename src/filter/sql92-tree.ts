@@ -12,6 +12,7 @@ import {
   valueText,
 } from './java-value.ts';
 import { syntaxComplaint } from './sql92-complaint.ts';
+import { tokensOf } from './sql92-lexer.ts';
 import { sql92Parser } from './sql92-parser.ts';
 
 export type Order = '>' | '>=' | '<' | '<=';
@@ -56,7 +57,8 @@ export function parseSql92(text: string): Expression {
 
 function parse(text: string): Raw {
   try {
-    return sql92Parser.parse(text) as Raw;
+    const { letters, images } = tokensOf(text);
+    return sql92Parser.parse(letters, { images }) as Raw;
   } catch (error) {
     if (error instanceof RangeError) throw error;
     throw refusal(syntaxComplaint(text));

@@ -10,7 +10,7 @@ import { defaultStoreConfig } from '../store/index.ts';
 
 const root = import.meta.dirname.replace(/\/(dist|\.build\/[^/]+)\/src\/tools$/, '');
 
-/** Read by the command line itself; the last one is settled by the checks of the tables. */
+/** Read by the command line itself; the last two are settled by the checks of the tables. */
 const OWN = [
   'configStorePath',
   'namesrvAddr',
@@ -19,6 +19,7 @@ const OWN = [
   'listenPort',
   'kvConfigPath',
   'brokerRole',
+  'popConsumerFSServiceInit',
 ];
 
 function honoured(tables: readonly SettingTable[]): Map<string, Setting> {

@@ -12,7 +12,7 @@ const RETRY_TOPIC = 'RETRY_TOPIC';
 /** RocketMQ: ExpressionType.SQL92, the one type that there is besides tags. */
 export const SQL92 = 'SQL92';
 
-/** Characters of an expression that clients may ask for: it is made ready between the messages of all others, in about 2 ms for 1,000. */
+/** Characters of an expression that clients may ask for: it is made ready between the messages of all others, in some ms at that length. */
 export const LONGEST_EXPRESSION = 32_768;
 
 /**

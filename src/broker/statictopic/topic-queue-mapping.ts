@@ -23,8 +23,6 @@ import type { PrettyBean } from '../pretty-json.ts';
 export const GLOBAL_SCOPE = '__global__';
 /** RocketMQ: MixAll.LOGICAL_QUEUE_MOCK_BROKER_PREFIX; clients name logic queues by a broker that begins with it. */
 export const LOGIC_BROKER_PREFIX = '__syslo__';
-/** RocketMQ: LOGICAL_QUEUE_MOCK_BROKER_NAME_NOT_EXIST. */
-export const NO_BROKER = '__syslo__none__';
 
 /** One place of a logic queue. Never changed in place. RocketMQ: LogicQueueMappingItem. */
 export interface LogicQueueMappingItem {

@@ -22,7 +22,7 @@ const SIGNS: ReadonlyArray<{ readonly name: string; readonly bytes: NameBytes; r
 ).map(([name, type]) => ({ name, bytes: nameBytes(name), type }));
 
 /** The type of a topic. RocketMQ: TopicConfig#getTopicMessageType. */
-export function messageTypeOf(topic: TopicConfig): string {
+function messageTypeOf(topic: TopicConfig): string {
   return topic.attributes.get('message.type') ?? 'NORMAL';
 }
 
