@@ -344,7 +344,9 @@ export class MessageStore {
       return;
     }
     result.status = this.#appender.append(request, result);
-    if (result.status === PutMessageStatus.PUT_OK) this.#turns.ask();
+    if (result.status !== PutMessageStatus.PUT_OK) return;
+    if (!request.isOwn) this.#log.hasSends = true;
+    this.#turns.ask();
   }
 
   /**
@@ -367,7 +369,9 @@ export class MessageStore {
       result.status = this.#guard.check(batch.request, result, this.#turns.asked);
     if (result.status === PutMessageStatus.PUT_OK) result.status = this.#appender.appendEncoded(batch, result);
     batch.release();
-    if (result.status === PutMessageStatus.PUT_OK) this.#turns.ask();
+    if (result.status !== PutMessageStatus.PUT_OK) return;
+    this.#log.hasSends = true;
+    this.#turns.ask();
   }
 
   /** A topic's queues by queueId, as they come and go, for puts to it. Good until the topic is deleted; then it stays empty. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeChannel } from '../broker-fixture.test.support.ts';
+import { FakeChannel, messageWith } from '../broker-fixture.test.support.ts';
 import { numbered } from '../clock-world.test.support.ts';
 import { PopWorld } from './pop-world.test.support.ts';
 
@@ -47,6 +47,29 @@ test('while a pop waits for the disk its queue is closed to others, who are told
   const answer = await first;
   assert.deepEqual([answer.code, answer.ext['msgOffsetInfo']], [0, '0 0 0,1,2,3']);
   assert.deepEqual(bodies((await w.pop()).popped), numbered(10).slice(4));
+});
+
+test('the records of pops are nobody’s sends: only beside sends pops of old messages keep to gantryColdReadBytesPerSecond', async () => {
+  const store = { gantryColdReadBytesPerSecond: 1000, mappedFileSizeCommitLog: 4 * 1024 * 1024 };
+  for (const isSending of [false, true]) {
+    const w = await PopWorld.open({ store });
+    await w.send(numbered(10).map((name) => name.padEnd(300_000, '.')));
+    await w.pass(11_000);
+    await w.kill();
+    let got = 0;
+    for (let pops = 0; pops < 5; pops++) {
+      if (isSending) await w.broker.put(messageWith({ topic: 'Other' }));
+      void w.broker.ask(POP, { ...WANTS, maxMsgNums: 2 }, '', new FakeChannel()).then(({ code }) => {
+        if (code === 0) got += 2;
+      });
+      for (let turn = 0; turn < 40; turn++) {
+        await w.turns(1);
+        w.endTurn();
+      }
+    }
+    if (isSending) assert.ok(got < 10, `${got} were popped at once`);
+    else assert.equal(got, 10);
+  }
 });
 
 test('a client that has gone while its pop waited takes nothing', async () => {

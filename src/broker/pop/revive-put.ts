@@ -61,6 +61,7 @@ export class RevivePut {
     request.bornHost = parts.storeHost;
     request.storeHost = parts.storeHost;
     request.plain = true;
+    request.isOwn = true;
   }
 
   /**

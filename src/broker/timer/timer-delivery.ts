@@ -49,6 +49,7 @@ export class TimerDelivery {
     const request = this.#request;
     request.storeHost = state.storeHost;
     request.waitStoreMsgOK = false;
+    request.isOwn = true;
   }
 
   /** Where the record that was written ends in the CommitLog; else DROPPED or RETRY. Changes the properties of `message`. */

@@ -87,6 +87,8 @@ export class CommitLog {
   uncommittedSince = 0;
   /** How long what was committed last had waited since its first append, in ms; -1 once somebody has taken note. */
   appendMs = -1;
+  /** Whether somebody's message is among what is not committed; set by who appends it. */
+  hasSends = false;
   /** How long the last sync took, from its start to its end on the loop, in ms. */
   lastSyncMs = 0;
   /** Bytes that it covered. */
@@ -282,7 +284,8 @@ export class CommitLog {
         continue;
       }
       const started = this.#clock.monotonic();
-      this.#options.reads.wroteAt = started;
+      if (this.hasSends) this.#options.reads.wroteAt = started;
+      this.hasSends = false;
       if (this.#options.onWriteDelayed !== undefined || started < this.#asyncUntil) {
         this.#writing = true;
         chunk.file.handle().write(chunk.bytes, from, length, position, (error) => {

@@ -51,6 +51,8 @@ export class PutRequest extends RecordSource {
    * has the put look for itself.
    */
   plain = false;
+  /** The broker's own bookkeeping, for which no sender waits: reads of old messages do not slow down for it. */
+  isOwn = false;
   /** What `MessageStore.queuesOf` said of `topic`; undefined leaves the look-up to the put. */
   queues: readonly ConsumeQueue[] | undefined = undefined;
 }

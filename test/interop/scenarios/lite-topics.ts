@@ -5,9 +5,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { Row } from '../child.ts';
 import { drained, ofTopic } from '../drained.ts';
-import { splitAddress } from '../probe.ts';
+import { call, splitAddress } from '../probe.ts';
 import type { Env, Suite } from '../runner.ts';
 import type { RunningBroker } from '../system.ts';
+import { until } from '../wait.ts';
 
 const BROKER_NAME = 'lite-broker';
 const CONF = { enableLmq: true, enableMultiDispatch: true, flushConsumerOffsetInterval: 500 };
@@ -18,6 +19,42 @@ const MAKE = [
 
 async function lite(env: Env, broker: RunningBroker, ...steps: string[]): Promise<Row[]> {
   return await env.java.run('lite', { namesrv: broker.namesrvAddr, broker: broker.brokerAddr, steps: steps.join(';') });
+}
+
+const GET_ROUTEINFO_BY_TOPIC = 105;
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+/** What RocketMQ's command line asks of each broker. */
+const ADMIN: ReadonlyArray<[code: number, fields: Record<string, string>]> = [
+  [200074, {}],
+  [200075, { topic: 'LiteParent' }],
+  [200075, { topic: 'Nowhere' }],
+  [200076, { parentTopic: 'LiteParent', liteTopic: 'same' }],
+  [200076, { parentTopic: 'LiteParent', liteTopic: 'nowhere' }],
+  [200077, { parentTopic: 'LiteParent', group: 'G-Lite', clientId: 'c1' }],
+  [200077, { parentTopic: 'LiteParent', group: 'G-Lite', clientId: 'c2', maxCount: '1' }],
+  [200077, { parentTopic: 'LiteParent', group: 'G-Lite', clientId: 'nobody' }],
+  [200078, { group: 'G-Lite', topK: '3' }],
+  [200078, { group: 'G-Lite', topK: '1' }],
+  [200078, { group: 'G-Lite', liteTopic: 'same', topK: '20' }],
+  [200078, { group: 'G-Lite', liteTopic: 'unread', topK: '20' }],
+  [200078, { group: 'G-Lite', liteTopic: 'nowhere', topK: '20' }],
+  [200079, { group: 'G-Lite' }],
+  [200079, { group: 'G-Lite', clientId: 'c1' }],
+];
+
+/**
+ * An answer without what differs from broker to broker: times, whom a name belongs to, the number of topics of a broker's own, and what is out
+ * (RocketMQ counts queues as well of which everything is acknowledged).
+ */
+async function shownBy(broker: RunningBroker, code: number, fields: Record<string, string>): Promise<object> {
+  const answer = await call(broker.brokerAddr, code, fields);
+  const text = answer.body.toString('utf8').replaceAll(/\b1\d{12}\b/g, '"TIME"');
+  const { shardingToBroker, cqTableSize, orderInfoCount, ...body } = JSON.parse(text || '{}') as Record<
+    string,
+    unknown
+  >;
+  // RocketMQ: "not set any response code" beside some that are well.
+  return { code: answer.code, remark: answer.code === 0 ? undefined : answer.remark, body };
 }
 
 /** `body*count`, in the order in which they came. */
@@ -151,6 +188,89 @@ export const liteTopics: Suite = {
         assert.equal(ofTopic(all, '%LMQ%$LiteParent$a').length, 4);
         assert.equal(ofTopic(all, '%LMQ%$LiteParent$c').length, 2);
         await four.stop();
+      },
+    },
+    {
+      name: 'lite topics over a Gantry and a Java broker: each name belongs to one of them, and mqadmin shows the same of both',
+      async run(env) {
+        const namesrv = await env.startNamesrv(env.sutKind);
+        const namesrvAddr = namesrv.addr;
+        const conf = { ...CONF, liteLagLatencyCollectEnable: true };
+        const [own, java] = await Promise.all(
+          ([env.sutKind, 'java'] as const).map((kind, i) =>
+            env.startBroker(kind, {
+              namesrvAddr,
+              conf,
+              smallFiles: true,
+              brokerName: `lite-broker-${i}`,
+              storeDir: join(env.dir, `both-${i}`),
+            }),
+          ),
+        );
+        const on = (broker: RunningBroker): string => `on ${broker.brokerAddr} ${broker.brokerName}`;
+        const both = (...steps: string[]): string[] => [on(own!), ...steps, on(java!), ...steps];
+        await lite(env, own!, ...both(...MAKE));
+        await until('the route names both brokers', async () => {
+          const answer = await call(namesrvAddr, GET_ROUTEINFO_BY_TOPIC, { topic: 'LiteParent' });
+          return answer.body.includes(own!.brokerName) && answer.body.includes(java!.brokerName);
+        });
+
+        const shown = await lite(
+          env,
+          own!,
+          ...[own!, java!].flatMap((broker) => [
+            on(broker),
+            `sendto ${broker.brokerName} same s0 s1 s2 s3`,
+            `sendto ${broker.brokerName} other o0 o1 o2`,
+            `sendto ${broker.brokerName} unread u0`,
+            'ctl COMPLETE_ADD c1 same',
+            'pop c1 1 60000 1500',
+            'ack s0',
+            'ctl COMPLETE_ADD c2 other',
+            'pop c2 1 60000 1500',
+          ]),
+          'mqadmin getLiteGroupInfo -p LiteParent -g G-Lite',
+        );
+        for (const [code, fields] of ADMIN) {
+          const [mine, theirs] = [await shownBy(own!, code, fields), await shownBy(java!, code, fields)];
+          assert.deepEqual(mine, theirs, `${code} ${JSON.stringify(fields)}`);
+        }
+        const lags = String(shown.find((row) => row['mqadmin'])?.['output']);
+        assert.match(lags, /Total Lag Count: 12\b/, lags);
+        assert.equal(lags.match(/^\d +same +3 /gm)?.length, 4, `twice by count and twice by time: ${lags}`);
+
+        const rows = await lite(
+          env,
+          own!,
+          ...both(`ctl COMPLETE_ADD c9 ${NAMES.join(' ')}`),
+          ...NAMES.map((name) => `spread ${name} ${name}0 ${name}1`),
+          ...both('pop c9 99 60000 1500'),
+          ...NAMES.slice(0, 2).map((name) => `mqadmin getLiteTopicInfo -p LiteParent -l ${name}`),
+        );
+        const sent = rows.filter((row) => row['sent'] !== undefined);
+        assert.equal(new Set(sent.map((row) => row['broker'])).size, 2, 'the names are spread over both');
+        const at = (row: Row, body: string): string => `${row[body]} at ${row['broker']}`;
+        assert.deepEqual(
+          rows
+            .filter((row) => row['popped'] !== undefined)
+            .map((row) => at(row, 'popped'))
+            .sort(),
+          sent.map((row) => at(row, 'sent')).sort(),
+          'everything comes from the broker that it was sent to',
+        );
+        for (const [i, row] of rows.filter(({ mqadmin }) => mqadmin !== undefined).entries()) {
+          const home = sent.find(({ lite: name }) => name === NAMES[i])!['broker'];
+          for (const { brokerName } of [own!, java!]) {
+            const line = String(row['output'])
+              .split('\n')
+              .find((text) => text.startsWith(brokerName));
+            const isHome = brokerName === home;
+            assert.match(line ?? '', isHome ? / 2 .* true +1 *$/ : / 0 .* false +0 *$/, `${NAMES[i]} at ${home}`);
+          }
+        }
+
+        await Promise.all([own!.stop(), java!.stop()]);
+        await namesrv.stop();
       },
     },
   ],

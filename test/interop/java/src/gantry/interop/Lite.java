@@ -1,5 +1,6 @@
 package gantry.interop;
 
+import com.google.common.hash.Hashing;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,6 +20,7 @@ import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.MessageQueueSelector;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.lite.LiteSubscriptionAction;
@@ -44,11 +46,15 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
  * <pre>
  * topic NAME +ATTRIBUTES   group NAME +ATTRIBUTES   send LITE BODY...   pop CLIENT COUNT INVISIBLE POLL   ack all|none|BODY...
  * use GROUP                change BODY TIME         ctl ACTION CLIENT LITE...   mqadmin COMMAND ARGUMENTS...
+ * on BROKER NAME           spread LITE BODY...      sendto NAME LITE BODY...
  * </pre>
+ *
+ * {@code spread} sends as the proxy does: to the write queue that the hash of the lite topic's name chooses.
  */
 final class Lite {
     private final Args args;
-    private final String broker;
+    private String broker;
+    private String brokerName = "lite-broker";
     private final String topic;
     private String group;
     private final DefaultMQProducer producer;
@@ -116,12 +122,18 @@ final class Lite {
                 admin.admin.createAndUpdateSubscriptionGroupConfig(broker, subscription);
                 break;
             case "send":
-                for (int i = 1; i < values.length; i++) {
-                    Message message = new Message(topic, values[i].getBytes(StandardCharsets.UTF_8));
-                    MessageAccessor.putProperty(message, MessageConst.PROPERTY_LITE_TOPIC, values[0]);
-                    SendResult result = producer.send(message);
-                    Out.line(Out.row("sent", values[i], "lite", values[0], "status", result.getSendStatus().name()));
-                }
+                send(null, values);
+                break;
+            case "spread":
+                send((queues, message, lite) -> queues.get(Hashing.consistentHash(lite.hashCode(), queues.size())), values);
+                break;
+            case "sendto":
+                send((queues, message, lite) -> queues.stream().filter(queue -> queue.getBrokerName().equals(values[0])).findFirst().get(),
+                    Arrays.copyOfRange(values, 1, values.length));
+                break;
+            case "on":
+                broker = values[0];
+                brokerName = values[1];
                 break;
             case "use":
                 group = values[0];
@@ -143,6 +155,16 @@ final class Lite {
                 break;
             default:
                 throw new IllegalArgumentException("step " + name);
+        }
+    }
+
+    private void send(MessageQueueSelector selector, String[] values) throws Exception {
+        for (int i = 1; i < values.length; i++) {
+            Message message = new Message(topic, values[i].getBytes(StandardCharsets.UTF_8));
+            MessageAccessor.putProperty(message, MessageConst.PROPERTY_LITE_TOPIC, values[0]);
+            SendResult result = selector == null ? producer.send(message) : producer.send(message, selector, values[0]);
+            Out.line(Out.row("sent", values[i], "lite", values[0], "status", result.getSendStatus().name(),
+                "broker", result.getMessageQueue().getBrokerName()));
         }
     }
 
@@ -178,7 +200,7 @@ final class Lite {
             header.setPollTime(poll);
             header.setBornTime(System.currentTimeMillis());
             CompletableFuture<PopResult> future = new CompletableFuture<>();
-            api.popLiteMessageAsync("lite-broker", broker, header, poll + 10_000, new PopCallback() {
+            api.popLiteMessageAsync(brokerName, broker, header, poll + 10_000, new PopCallback() {
                 @Override
                 public void onSuccess(PopResult result) {
                     future.complete(result);
@@ -194,7 +216,7 @@ final class Lite {
             for (MessageExt message : found) {
                 String body = new String(message.getBody(), StandardCharsets.UTF_8);
                 out.put(body, message);
-                Out.line(Out.row("popped", body, "client", clientId, "lite", message.getProperty(MessageConst.PROPERTY_LITE_TOPIC),
+                Out.line(Out.row("popped", body, "client", clientId, "broker", brokerName, "lite", message.getProperty(MessageConst.PROPERTY_LITE_TOPIC),
                     "offset", message.getQueueOffset(), "count", message.getReconsumeTimes(),
                     "handle", message.getProperty(MessageConst.PROPERTY_POP_CK) != null));
             }
@@ -232,7 +254,7 @@ final class Lite {
         header.setInvisibleTime(invisible);
         header.setLiteTopic(message.getProperty(MessageConst.PROPERTY_LITE_TOPIC));
         Out.line(Out.row("changed", body, "status",
-            answered(callback -> api.changeInvisibleTimeAsync("lite-broker", broker, header, 5000, callback))));
+            answered(callback -> api.changeInvisibleTimeAsync(brokerName, broker, header, 5000, callback))));
     }
 
     private interface Call {
