@@ -44,3 +44,4 @@ export {
   TimerUnit,
   type TimerWheel,
 } from './timer/index.ts';
+export { type Fault, repairStore, type StoreReport, verifyStore } from './verify/index.ts';
