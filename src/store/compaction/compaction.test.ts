@@ -476,3 +476,28 @@ test('a disk that is full keeps a store with compaction topics from nothing but 
   assert.doesNotMatch(Buffer.from(readWhole(b.fs, path)!).toString(), /170/);
   await b.store.close();
 });
+
+test('units that name places outside of their files are named, and cost no start, nor what is around them', async () => {
+  for (const lost of [false, true]) {
+    const b = await filled(3 * FILE_RECORDS);
+    const before = await b.drain();
+    await b.store.close();
+    const name = '5060'.padStart(20, '0');
+    const file = b.fs.open(`${QUEUE}/${name}`, 'write');
+    // A place before the file, and a length of 1 GiB.
+    file.writeSync(new Uint8Array(8), 0, 8, 46 * 2);
+    file.writeSync(Uint8Array.of(0x40), 0, 1, 46 * 4 + 8);
+    file.close();
+    if (lost) b.fs.remove(`${LOG}/${name}`);
+    const faults = [...verifyCompaction(b.fs, ROOT)].flatMap((report) => report.faults);
+    assert.ok(lost || faults.some((fault) => fault.includes(`${QUEUE}/${name}: byte 92: names byte -5060`)), faults.join('\n'));
+    b.anew();
+    await b.open();
+    await b.drain();
+    await turns();
+    // Without their units nobody knows where the two records lay.
+    const left = lost ? before.filter(({ offset }) => offset !== 11 && offset !== 13) : before;
+    assert.deepEqual(await b.drain(), left);
+    await b.store.close();
+  }
+});
