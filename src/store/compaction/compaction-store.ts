@@ -467,6 +467,8 @@ export class CompactionStore implements RetentionFloor {
     await log.stop();
     await run.idle();
     log.list.close();
+    // Who has chosen records of it must not open its files again.
+    log.list.pairs = [];
     if (run.isBegun) await this.#alone(() => dropPlan(fs, root));
     await this.#removeFolders(log.topic, log.queueId);
   }

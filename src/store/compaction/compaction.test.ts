@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GantryError } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
+import { GetResult } from '../read/get.ts';
 import { CompactionBench, FILE_RECORDS, ROOT, TOPIC } from './compaction-bench.test.support.ts';
 import { compactionSizes } from './compaction-format.ts';
 import { verifyCompaction } from './verify-folder.ts';
@@ -500,4 +501,29 @@ test('units that name places outside of their files are named, and cost no start
     assert.deepEqual(await b.drain(), left);
     await b.store.close();
   }
+});
+
+test('a pull whose records were chosen before their topic was deleted hears that they are gone, and opens none of its files again', async () => {
+  const b = await filled(2 * FILE_RECORDS);
+  await again(b);
+  const open = b.fs.openHandles;
+  const result = new GetResult();
+  const filter = { all: true, codes: new Set<number>() };
+  const request = { topic: TOPIC, queueId: 0, offset: 0, maxMessages: 32, maxBytes: 1 << 20, filter };
+  for (let chosen = false; !chosen; ) {
+    chosen = await new Promise<boolean>((resolve, reject) => {
+      const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
+      if (b.store.select(request, result, ready)) resolve(true);
+    });
+  }
+  assert.equal(result.count, FILE_RECORDS);
+  await b.settle(b.store.deleteTopics([TOPIC]));
+  await b.settle(b.store.compaction!.flush());
+  const error = await new Promise<Error | undefined>((resolve) =>
+    b.store.copyRecords(result, new Uint8Array(result.totalBytes), 0, resolve),
+  );
+  assert.ok(error instanceof GantryError && error.code === 'REMOVED', String(error));
+  assert.ok(b.fs.openHandles <= open, `${b.fs.openHandles} of ${open}`);
+  await b.store.close();
+  assert.equal(b.fs.openHandles, 0);
 });
