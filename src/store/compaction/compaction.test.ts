@@ -491,7 +491,10 @@ test('units that name places outside of their files are named, and cost no start
     file.close();
     if (lost) b.fs.remove(`${LOG}/${name}`);
     const faults = [...verifyCompaction(b.fs, ROOT)].flatMap((report) => report.faults);
-    assert.ok(lost || faults.some((fault) => fault.includes(`${QUEUE}/${name}: byte 92: names byte -5060`)), faults.join('\n'));
+    assert.ok(
+      lost || faults.some((fault) => fault.includes(`${QUEUE}/${name}: byte 92: names byte -5060`)),
+      faults.join('\n'),
+    );
     b.anew();
     await b.open();
     await b.drain();

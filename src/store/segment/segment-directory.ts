@@ -23,9 +23,9 @@ export class SegmentFile {
   #handle: FileHandle | undefined;
   #pins = 0;
   #closeWhenFree = false;
-  readonly #fs: Pick<FileSystem, 'open'>;
+  readonly #fs: FileSystem;
 
-  constructor(fs: Pick<FileSystem, 'open'>, folder: string, base: number, size: number, ready: boolean) {
+  constructor(fs: FileSystem, folder: string, base: number, size: number, ready: boolean) {
     this.#fs = fs;
     this.base = base;
     this.size = size;

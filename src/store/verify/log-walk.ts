@@ -69,7 +69,9 @@ function faultAt(file: SegmentFile, offset: number, reason: string): Fault {
 
 /** Up to the first file that is missing or has another length than the first one. */
 function filesOf(fs: FileSystem, folder: string, fault: (fault: Fault, end: number) => void): SegmentFile[] {
-  const reading = { open: (path: string) => fs.open(path, 'read') };
+  const reading = new Proxy(fs, {
+    get: (target, name) => (name === 'open' ? (path: string) => target.open(path, 'read') : Reflect.get(target, name)),
+  });
   const names = fs
     .list(folder)
     .filter((name) => /^\d{20}$/.test(name))
