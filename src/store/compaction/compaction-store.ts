@@ -229,7 +229,7 @@ export class CompactionStore implements RetentionFloor {
     if (found !== undefined || source.bounds(topic, queueId) === undefined) return found;
     if (this.#busyWith.has(`${topic}_${queueId}`)) return undefined;
     const [logFolder, queueFolder] = [logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId)];
-    if (fs.list(logFolder).length + fs.list(queueFolder).length > 0) {
+    if (this.#mayHaveFiles(logFolder) || this.#mayHaveFiles(queueFolder)) {
       this.#adopt(topic, queueId);
       return undefined;
     }
@@ -238,6 +238,16 @@ export class CompactionStore implements RetentionFloor {
     positions.set(log.name, -1);
     this.#add(log);
     return log;
+  }
+
+  /** Also where it cannot be told: who opens the log finds out. */
+  #mayHaveFiles(folder: string): boolean {
+    try {
+      return this.#options.fs.list(folder).length > 0;
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      return true;
+    }
   }
 
   /** Opens the log of a queue that has files already: its topic was not compacted at the start, or they are of an earlier life of it. */

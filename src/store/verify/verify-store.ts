@@ -134,7 +134,7 @@ class Check {
       if (p.hasInner && mayGoFurther(topic.name)) this.#light(bytes, record, tagsCode);
     }
     if ((record.sysFlag & SysFlag.TRANSACTION_MASK) !== SysFlag.TRANSACTION_ROLLBACK)
-      this.index.record(physicalOffset, this.#hashes(bytes, topic), logStart);
+      this.index.record(physicalOffset, this.#hashes(bytes, topic), p.tagsEnd > p.tagsStart, logStart);
   }
 
   /** Light queues that there are: with enableMultiDispatch off they have no units. */
