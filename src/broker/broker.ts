@@ -226,6 +226,7 @@ export class Broker {
       for (const table of [topics, mappings, groups, offsets, context.schedule.offsets, filters, requestModes, orders])
         table.load();
       context.transactions.metrics.load();
+      undo.push(async () => context.timer.release());
       await context.timer.load();
       topicTable = context.topics;
       const lowered = context.offsets.clampTo(store);

@@ -3,9 +3,10 @@ export { type ConsumeQueue, isLightQueue } from './consume-queue/index.ts';
 export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener, FilterBits } from './dispatch/dispatcher.ts';
 export { mayNameLightQueues } from './dispatch/multi-dispatch.ts';
+export type { LogWatcher } from './engine.ts';
 export type { AckTarget } from './flush/ack-queue.ts';
 export type { StoreDependencies } from './load-store.ts';
-export { type LogWatcher, MessageStore, type Watermarks } from './message-store.ts';
+export { MessageStore, type Watermarks } from './message-store.ts';
 export type { LongBatch } from './put/index.ts';
 export { isStored, PutMessageStatus, PutRequest, PutResult, putStatusName } from './put/index.ts';
 export {
@@ -43,3 +44,4 @@ export {
   TimerUnit,
   type TimerWheel,
 } from './timer/index.ts';
+export { type Fault, repairStore, type StoreReport, verifyStore } from './verify/index.ts';

@@ -107,17 +107,23 @@ export async function loadStore(config: MessageStoreConfig, dependencies: StoreD
   const parser = config.enableBuildConsumeQueueConcurrently
     ? (dependencies.parser ?? new ShareParser(logger))
     : undefined;
+  const opened: Array<() => unknown> = [];
   try {
-    return await load(config, dependencies, parser);
+    return await load(config, dependencies, parser, opened);
+  } catch (error) {
+    for (const close of opened) await close();
+    throw error;
   } finally {
     await parser?.close();
   }
 }
 
+/** Puts into `opened` what lets go of files if this throws. */
 async function load(
   config: MessageStoreConfig,
   dependencies: StoreDependencies,
   parser: ShareParser | undefined,
+  opened: Array<() => unknown>,
 ): Promise<StoreParts> {
   const fs = dependencies.fs ?? nodeFileSystem;
   const clock = dependencies.clock ?? systemClock;
@@ -139,6 +145,9 @@ async function load(
     derived: false,
     logger,
   });
+  opened.push(() => {
+    for (const file of files) file.close();
+  });
   const reads = new ReadLane({
     clock,
     maxBytes: config.gantryColdReadBytesInFlight,
@@ -159,11 +168,14 @@ async function load(
     fileSize: config.mappedFileSizeConsumeQueue,
     cache: queueCache,
   });
+  opened.push(() => queues.close());
   const loadStarted = clock.monotonic();
   queues.load();
   const kinds = openQueueKinds(queues, config, { fs, clock, logger, cache: queueCache }, dependencies.isBatchTopic);
+  opened.push(() => kinds.close());
   const loadedMs = clock.monotonic() - loadStarted;
   const checkpoint = StoreCheckpoint.load(fs, `${root}/checkpoint`);
+  opened.push(() => checkpoint.close());
   const deleted = DeletedTopics.load(fs, root, logger);
   kinds.checkKinds((topic) => deleted.endOf(topic) > 0);
   const queuesStarted = clock.monotonic();
@@ -220,6 +232,7 @@ async function load(
       },
     });
   const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean, bounds.index) : undefined;
+  if (index !== undefined) opened.push(() => index.release());
   const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
     makeDirectoryDurably(fs, folder);

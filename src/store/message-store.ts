@@ -1,43 +1,35 @@
-// The door of the store: puts, reads, positions, start and stop. The work is done in the folders beside this file, once per loop turn
-// (turns.ts); here it is put together.
+// The door of the store: puts, reads, positions, start and stop. The work is done in the folders beside this file; engine.ts puts it together.
 
-import { type Clock, errorText, GantryError, type Logger, type QueueOffset, queueOffset } from '../common/index.ts';
-import type { FileSystem, SyncLane } from '../io/index.ts';
+import { type Clock, type GantryError, type Logger, type QueueOffset, queueOffset } from '../common/index.ts';
 import type { RecordView } from '../message/index.ts';
-import type { StoreCheckpoint } from './checkpoint/index.ts';
-import { CommitLog } from './commit-log/commit-log.ts';
-import { type CompactionStore, openCompaction } from './compaction/index.ts';
+import type { CommitLog } from './commit-log/commit-log.ts';
+import type { CompactionStore } from './compaction/index.ts';
 import { type ConsumeQueue, canBeFolder, type QueueKinds } from './consume-queue/index.ts';
 import type { ArrivalListener, Dispatcher } from './dispatch/dispatcher.ts';
-import { AckQueue, type AckTarget } from './flush/ack-queue.ts';
-import { DerivedFlush } from './flush/derived-flush.ts';
-import { DiskGuard } from './flush/disk-guard.ts';
-import { GroupCommit } from './flush/group-commit.ts';
-import { PoolCommit } from './flush/pool-commit.ts';
-import { storedBytes } from './flush/stored-bytes.ts';
+import { Engine, type LogWatcher } from './engine.ts';
+import type { AckQueue, AckTarget } from './flush/ack-queue.ts';
 import { loadStore, type StoreDependencies, type StoreParts } from './load-store.ts';
 import {
   BatchEncoder,
   LongBatch,
-  MessageAppender,
-  PutGuard,
+  type MessageAppender,
+  type PutGuard,
   PutMessageStatus,
   type PutRequest,
   PutResult,
-  StageTimes,
+  type StageTimes,
 } from './put/index.ts';
 import type { GetRequest, GetResult } from './read/get.ts';
-import { MessageReader, type QueryResult } from './read/message-reader.ts';
+import type { MessageReader, QueryResult } from './read/message-reader.ts';
 import type { QueueUnits } from './read/queue-units.ts';
-import { markBoot } from './recovery/boot.ts';
 import type { DeletedTopics } from './recovery/deleted-topics.ts';
 import type { RecoveryReport } from './recovery/report.ts';
 import { scanSince } from './recovery/scan-since.ts';
-import { type TruncationOptions, truncate } from './recovery/truncation.ts';
-import { Retention, TopicDeletion } from './retention/index.ts';
-import { type Ready, segmentMemory, warmFiles } from './segment/index.ts';
+import { truncate } from './recovery/truncation.ts';
+import type { Retention } from './retention/index.ts';
+import type { Ready } from './segment/index.ts';
 import { defaultStoreConfig, type MessageStoreConfig } from './store-config.ts';
-import { Turns } from './turns.ts';
+import type { Turns } from './turns.ts';
 
 /** Positions that say how far the log has come, all physical offsets. */
 export interface Watermarks {
@@ -52,13 +44,6 @@ export interface Watermarks {
   indexed: number;
 }
 
-/** Told, before anybody is answered, of what counted and does not any more. */
-export interface LogWatcher {
-  /** Nothing of the log counts from `offset` on: it could not be written, or was cut. */
-  cut?(offset: number, reason: string): void;
-  topicDeleted?(topic: string): void;
-}
-
 export class MessageStore {
   readonly config: MessageStoreConfig;
   /** What the start found. */
@@ -68,183 +53,44 @@ export class MessageStore {
   /** How long appends, syncs, dispatch and waking take. */
   readonly times: StageTimes;
 
-  readonly #fs: FileSystem;
+  /** The logs of topics that are compacted by key; undefined: enableCompaction is off. */
+  readonly compaction: CompactionStore | undefined;
+
+  readonly #engine: Engine;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #syncFlush: boolean;
   readonly #log: CommitLog;
   readonly #kinds: QueueKinds;
-  readonly #checkpoint: StoreCheckpoint;
   readonly #dispatcher: Dispatcher;
   readonly #acks: AckQueue;
-  /** Present: what is appended waits in the transient store pool. */
-  readonly #pool: PoolCommit | undefined;
-  /** Where and when syncs run that senders wait for; undefined with asynchronous flush. */
-  readonly #lane: SyncLane | undefined;
   readonly #appender: MessageAppender;
   readonly #reader: MessageReader;
-  /** The logs of topics that are compacted by key; undefined: enableCompaction is off. */
-  readonly compaction: CompactionStore | undefined;
-  readonly #disk: DiskGuard;
   readonly #guard: PutGuard;
-  readonly #derived: DerivedFlush;
   readonly #turns: Turns;
   readonly #deleted: DeletedTopics;
-  readonly #deletion: TopicDeletion;
-  readonly #truncation: TruncationOptions;
-  readonly #watchers: LogWatcher[] = [];
 
   #arrival: ArrivalListener = () => {};
 
-  private constructor(parts: StoreParts) {
+  private constructor(parts: StoreParts, engine: Engine) {
     this.config = parts.config;
     this.recovery = parts.report;
-    this.#fs = parts.fs;
+    this.retention = engine.retention;
+    this.times = engine.times;
+    this.compaction = engine.compaction;
+    this.#engine = engine;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
-    const root = this.config.storePathRootDir;
     this.#syncFlush = parts.config.flushDiskType === 'SYNC_FLUSH';
+    this.#log = engine.log;
     this.#kinds = parts.kinds;
-    this.#checkpoint = parts.checkpoint;
-    this.#deleted = parts.deleted;
     this.#dispatcher = parts.dispatcher;
-    this.times = new StageTimes(this.#clock);
-    this.#acks = new AckQueue(this.#clock, this.config.syncFlushTimeout);
-    this.#lane = this.#syncFlush ? this.#fs.openSyncLane(this.#logger) : undefined;
-    this.#log = new CommitLog({
-      fs: this.#fs,
-      clock: this.#clock,
-      logger: this.#logger,
-      folder: parts.logFolder,
-      fileSize: this.config.mappedFileSizeCommitLog,
-      files: parts.files,
-      end: parts.report.end,
-      cache: parts.logCache,
-      memory: segmentMemory(parts.segments, this.config, this.#clock, this.#logger, (error) =>
-        this.#disk.writeFailed(`the CommitLog has no space ahead: ${error.message}`),
-      ),
-      warm: warmFiles(this.config, this.#fs, this.#logger),
-      onWriteDelayed: parts.segments.pool ? (error) => this.#writeDelayed(error) : undefined,
-      reads: parts.reads,
-      lane: this.#lane,
-      mayCommitInto: (base) => this.#derived.mayCommitInto(base),
-      onCommitted: () => this.#turns.committedLater(),
-      onFlushed: () => this.#turns.flushEnded(),
-      onWriteFailed: (error) => this.#writeFailed(error),
-      onSyncFailed: (error) => this.#syncFailed(error),
-    });
-    this.#pool = parts.segments.pool ? new PoolCommit(this.#log, this.#clock, this.config) : undefined;
-    this.#appender = new MessageAppender(
-      this.#log,
-      this.#kinds,
-      this.config,
-      this.#clock,
-      parts.dispatcher.lastStoreTimestamp,
-    );
-    this.#dispatcher.startAt(parts.report.end);
-    this.#checkpoint.mark?.follow(() => ({
-      flushed: this.#log.flushed,
-      newest: this.#appender.lastStoreTimestamp,
-    }));
-    this.#disk = new DiskGuard({
-      fs: this.#fs,
-      clock: this.#clock,
-      logger: this.#logger,
-      root,
-      folders: [parts.logFolder, root],
-      config: this.config,
-      storedBytes: () => storedBytes(this.#log, this.#kinds, parts.index),
-    });
-    this.#guard = new PutGuard({
-      clock: this.#clock,
-      config: this.config,
-      log: this.#log,
-      disk: this.#disk,
-      dispatcher: this.#dispatcher,
-      pool: this.#pool,
-    });
-    this.#appender.refuseLight(this.#guard.deleting);
-    this.#derived = new DerivedFlush({
-      fs: this.#fs,
-      clock: this.#clock,
-      logger: this.#logger,
-      root,
-      lookMs: this.config.flushIntervalConsumeQueue,
-      leastPages: this.config.flushConsumeQueueLeastPages,
-      thoroughMs: this.config.flushConsumeQueueThoroughInterval,
-      log: this.#log,
-      queues: this.#kinds,
-      index: parts.index,
-      checkpoint: this.#checkpoint,
-      deleted: this.#deleted,
-      dispatcher: this.#dispatcher,
-      mostLookedAt: this.config.gantryQueuesLookedAt,
-      vouched: parts.vouched,
-      onVouched: () => this.#turns.committedLater(),
-      further: () => this.compaction,
-    });
-    this.#turns = new Turns({
-      clock: this.#clock,
-      logger: this.#logger,
-      config: this.config,
-      times: this.times,
-      log: this.#log,
-      appender: this.#appender,
-      acks: this.#acks,
-      pool: this.#pool,
-      group: this.#syncFlush ? new GroupCommit(this.#clock, this.#log, this.#acks) : undefined,
-      dispatcher: this.#dispatcher,
-      kinds: this.#kinds,
-      derived: this.#derived,
-      checkpoint: this.#checkpoint,
-    });
-    this.retention = new Retention({
-      fs: this.#fs,
-      clock: this.#clock,
-      logger: this.#logger,
-      config: this.config,
-      log: this.#log,
-      kinds: this.#kinds,
-      index: parts.index,
-      disk: this.#disk,
-      derived: this.#derived,
-      onQueuesRemoved: () => this.#dispatcher.forgetQueues(),
-    });
-    this.#deletion = new TopicDeletion({
-      log: this.#log,
-      kinds: this.#kinds,
-      deleted: this.#deleted,
-      dispatcher: this.#dispatcher,
-      appender: this.#appender,
-      guard: this.#guard,
-      acks: this.#acks,
-      askTurn: () => this.#turns.ask(),
-      onDeleted: (topic) => {
-        for (const watcher of this.#watchers) watcher.topicDeleted?.(topic);
-      },
-    });
-    this.#truncation = {
-      logger: this.#logger,
-      log: this.#log,
-      kinds: this.#kinds,
-      index: parts.index,
-      cutIdleIndex: parts.cutIdleIndex,
-      checkpoint: this.#checkpoint,
-      derived: this.#derived,
-      deleted: this.#deleted,
-      dispatcher: this.#dispatcher,
-      acks: this.#acks,
-      onCut: (offset) => this.#tellCut(offset, 'the log was cut'),
-    };
-    this.#reader = new MessageReader({
-      logger: this.#logger,
-      log: this.#log,
-      kinds: this.#kinds,
-      index: parts.index,
-      config: this.config,
-      memoryBytes: parts.memoryBytes,
-    });
-    this.compaction = openCompaction(parts, this.#log, this.#reader);
+    this.#acks = engine.acks;
+    this.#appender = engine.appender;
+    this.#reader = engine.reader;
+    this.#guard = engine.guard;
+    this.#turns = engine.turns;
+    this.#deleted = parts.deleted;
   }
 
   /**
@@ -258,15 +104,15 @@ export class MessageStore {
     dependencies: StoreDependencies = {},
   ): Promise<MessageStore> {
     const parts = await loadStore({ ...defaultStoreConfig(config.storePathRootDir), ...config }, dependencies);
-    const store = new MessageStore(parts);
+    const engine = new Engine(parts);
+    const store = new MessageStore(parts, engine);
     parts.connect((topic, queueId, maxOffset, tagsCode, bytes, start, end) =>
       store.#arrival(topic, queueId, maxOffset, tagsCode, bytes, start, end),
     );
     try {
-      await store.#loadCompaction();
-      store.#start();
+      await engine.start();
     } catch (error) {
-      await store.#lane?.close();
+      await engine.release();
       throw error;
     }
     return store;
@@ -306,12 +152,12 @@ export class MessageStore {
 
   /** Whether appends wait in the transient store pool. */
   get hasPool(): boolean {
-    return this.#pool !== undefined;
+    return this.#engine.pool !== undefined;
   }
 
   /** Buffers of the transient store pool that are left; as many as an int holds without a pool, as RocketMQ says it. */
   get remainTransientStoreBufferNumbs(): number {
-    return this.#pool?.free ?? 2_147_483_647;
+    return this.#engine.pool?.free ?? 2_147_483_647;
   }
 
   /**
@@ -402,7 +248,7 @@ export class MessageStore {
 
   /** Tells of what is taken out of the log again. */
   watchLog(watcher: LogWatcher): void {
-    this.#watchers.push(watcher);
+    this.#engine.watchers.push(watcher);
   }
 
   /**
@@ -526,7 +372,7 @@ export class MessageStore {
    * but after a failed sync the next start may find them deleted.
    */
   deleteTopics(topics: readonly string[], isDoomed?: (topic: string) => boolean): Promise<void> {
-    return this.#deletion.delete(topics, isDoomed);
+    return this.#engine.deletion.delete(topics, isDoomed);
   }
 
   /** Physical offset below which records of a topic are of a life of it that was deleted; 0 if none is known of. */
@@ -545,37 +391,13 @@ export class MessageStore {
     const failure = this.#log.syncFailure ?? this.#log.writeDelayed;
     if (failure !== undefined) throw failure;
     if (offset < this.#log.minimum || (await this.recordAt(offset)) === undefined) return false;
-    await truncate(this.#truncation, offset);
+    await truncate(this.#engine.truncation, offset);
     return true;
   }
 
   /** Stops: refuses puts, commits, syncs, dispatches all, makes the derived stores and the checkpoint durable, removes `abort`. */
-  async close(): Promise<void> {
-    if (this.#guard.closing) return;
-    this.#guard.closing = true;
-    this.#turns.stop();
-    this.#pool?.stop();
-    this.#disk.stop();
-    await this.retention.stop();
-    await this.#turns.quiet(true);
-    const compacted = (await this.compaction?.close()) ?? true;
-    const failure = await new Promise<GantryError | undefined>((resolve) => this.#log.close(resolve));
-    this.#turns.progress();
-    this.#acks.abandon(-1, 'the store was closed');
-    try {
-      await this.#derived.close(this.#turns.committedTimestamp, !compacted);
-      if (failure !== undefined) throw failure;
-      if (!compacted) throw new GantryError('IO', 'a compaction log lacks messages');
-      this.#fs.remove(`${this.config.storePathRootDir}/abort`);
-      this.#fs.syncDirectory(this.config.storePathRootDir);
-    } catch (error) {
-      this.#logger.error(
-        `the store is closed, but not everything is on disk (${errorText(error)}); the next start recovers`,
-      );
-    }
-    this.#kinds.close();
-    this.#checkpoint.close();
-    await this.#lane?.close();
+  close(): Promise<void> {
+    return this.#engine.close();
   }
 
   /**
@@ -586,56 +408,8 @@ export class MessageStore {
     this.#turns.endTurn();
   }
 
-  // --- Failures
-
-  #tellCut(offset: number, reason: string): void {
-    for (const watcher of this.#watchers) watcher.cut?.(offset, reason);
-  }
-
-  /** Nothing above `committed` is in the files: it was never acknowledged, and the queues take their offsets back. */
-  #writeFailed(error: GantryError): void {
-    const reason = `the CommitLog cannot be written: ${error.message}`;
-    this.#appender.takeBackOffsets();
-    this.#tellCut(this.#log.committed, reason);
-    this.#disk.writeFailed(reason);
-    this.#acks.abandon(this.#log.committed, reason);
-  }
-
-  /** The pool keeps what cannot be written: its senders have their answers. */
-  #writeDelayed(error: GantryError): void {
-    this.#disk.writeFailed(`the CommitLog cannot be written: ${error.message}`);
-  }
-
-  #syncFailed(error: GantryError): void {
-    const reason = `a sync of the CommitLog failed: ${error.message}`;
-    this.#logger.error(`${reason}; no more sends are taken, reads go on. Restart the broker when the disk is sound`);
-    this.#tellCut(this.#log.wrote, reason);
-    this.#acks.syncFailed(this.#log.wrote, reason);
-  }
-
-  // --- Timers
-
-  /** Brings the compaction logs to where the CommitLog is, and lets them follow it. */
-  async #loadCompaction(): Promise<void> {
-    const { compaction } = this;
-    if (compaction === undefined) return;
-    await compaction.load(this.recovery.clean);
-    this.retention.addFloor(compaction);
-    this.#watchers.push(compaction);
-  }
-
-  #start(): void {
-    this.compaction?.start();
-    markBoot(this.#fs, this.config.storePathRootDir);
-    this.#turns.start();
-    this.#pool?.start();
-    this.#derived.start();
-    this.#disk.start();
-    this.retention.start();
-  }
-
   /** Makes queues and index durable now instead of at the next interval. */
   flushDerived(done?: (error: GantryError | undefined) => void): void {
-    this.#derived.flush(done);
+    this.#engine.derived.flush(done);
   }
 }

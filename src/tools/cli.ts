@@ -9,6 +9,7 @@ import type { ProduceOptions } from './produce.ts';
 import type { ReplayCommandOptions } from './replay.ts';
 import type { BrokerOptions, ServerOptions } from './server-settings.ts';
 import type { StartOptions } from './start.ts';
+import type { StoreVerifyOptions } from './store-verify.ts';
 import type { TransactionAction, TransactionOptions } from './transactions.ts';
 
 /** Runs the command line and answers the exit code. `args` are those behind the program's name. */
@@ -280,7 +281,35 @@ Examples:
 }
 
 function addStore(program: Command, ends: (exitCode: number) => void): void {
-  command(program, 'store', 'Look at the files of a store; nothing is changed.')
+  const store = command(program, 'store', 'Look at the files of a store, and mend them.');
+  for (const name of ['verify', 'repair'] as const) {
+    store
+      .command(name)
+      .description(
+        name === 'verify'
+          ? 'Hold every record of the log, every unit of the queues and every key of the index against each other; nothing is changed.'
+          : 'As verify, and move damaged queues and index files to gantry/derived-damaged: the next start builds them again from the log.',
+      )
+      .argument('<directory>', 'the store; nobody may have it open')
+      .option('--storePathCommitLog <directory>', 'where the log lies (default: commitlog in the store)')
+      .option('--maxHashSlotNum <n>', 'what index files were made with (default: 5000000)')
+      .option('--maxIndexNum <n>', 'what index files were made with (default: 20000000)')
+      .option('--json', 'print JSON')
+      .addHelpText(
+        'after',
+        `
+Exit code 1: something is damaged${name === 'repair' ? ' that cannot be built again' : ''}.
+
+Examples:
+  gantry store ${name} ~/store
+  gantry store ${name} /var/lib/mq --json`,
+      )
+      .action(async (directory: string, options: StoreVerifyOptions) => {
+        const { storeVerify } = await import('./store-verify.ts');
+        ends(await storeVerify(directory, options, name === 'repair'));
+      });
+  }
+  store
     .command('compaction')
     .description('List the compaction logs of a store, and check every record of them.')
     .argument('<directory>', 'the store')

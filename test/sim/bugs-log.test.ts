@@ -320,6 +320,32 @@ describe('B77: torn property block passes for a message', () => {
     await small.expectQueue(0, 1);
   });
 
+  it('a byte 0 that a client sent in the last record is no tear: what was acknowledged stays', async () => {
+    const keys = ['a\u0000b', '\u0000b', 'a\u0000', '\u0000'.repeat(300)];
+    for (const [n, key] of keys.entries()) {
+      const small = await SmallStore.create();
+      await small.sendMany(n, () => ({ body: 'x'.repeat(40) }));
+      await small.send({ keys: key });
+      small.kill();
+      await small.start();
+      await small.expectQueue(0, n + 1);
+    }
+  });
+
+  it('a sector of the properties that did not reach the disk is a tear, although there are bytes behind it', async () => {
+    for (const hole of [512, 4096]) {
+      const small = await SmallStore.create();
+      await small.send();
+      const torn = await small.send({ keys: 'k'.repeat(10_000) });
+      small.kill();
+      const from = Math.ceil((torn.wroteOffset + 400) / hole) * hole;
+      small.overwrite(`${LOG}/${'0'.repeat(20)}`, from, Buffer.alloc(hole));
+      await small.start();
+      assert.equal(small.store.watermarks.wrote, torn.wroteOffset);
+      await small.expectQueue(0, 1);
+    }
+  });
+
   it('a torn topic in the middle of a log is in no queue, is named, and does not stop what stands behind it', async () => {
     const small = await SmallStore.create();
     await small.send();

@@ -81,6 +81,7 @@ class History {
       const inner = `${path}/${name}`;
       this.#note(inner);
       if (fs.stat(inner)!.isDirectory) this.#noteFiles(inner);
+      else if (name.startsWith('queue-bounds.json')) this.#events.update(boundsWithoutTime(readWhole(fs, inner)!));
       else this.#events.update(readWhole(fs, inner)!);
     }
   }
@@ -251,9 +252,18 @@ class History {
   }
 }
 
-/** An index file is named after the local time. */
+/** An index file is named after the local time, which is the machine's. */
 function withoutTime(text: string): string {
-  return text.replace(/\/index\/\d+/g, '/index/');
+  return text.replace(/\b\d{17}\b/g, '');
+}
+
+/** The bounds name the newest index file, and the sum at their end is of that name, too. */
+function boundsWithoutTime(bytes: Uint8Array): string {
+  return withoutTime(
+    Buffer.from(bytes)
+      .toString()
+      .replace(/,"crc32":\d+\}$/, '}'),
+  );
 }
 
 /** Runs one history. @throws whatever was found wrong */

@@ -22,3 +22,18 @@ test(`${SEEDS} histories of a compaction topic: the newest message of each key s
   assert.ok(compactions > SEEDS / 4, `${compactions} compactions`);
   assert.ok(files > SEEDS / 10, `${files} files of the CommitLog removed`);
 });
+
+test('the sum of a history is the same in every time zone: only names of index files are of the local time', async () => {
+  const before = process.env['TZ'];
+  try {
+    const sums: string[] = [];
+    for (const zone of ['UTC', 'Asia/Tokyo', 'America/St_Johns']) {
+      process.env['TZ'] = zone;
+      sums.push((await runCompactionHistory(7)).digest);
+    }
+    assert.equal(new Set(sums).size, 1, sums.join());
+  } finally {
+    if (before === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = before;
+  }
+});

@@ -285,3 +285,28 @@ describe('a store of RocketMQ, which keeps no record of a deletion: the newest l
     }
   }
 });
+
+for (const clean of [true, false]) {
+  it(`a queue whose files could not be removed with its topic brings none of its messages back (${clean ? 'a stop' : 'a kill'})`, async () => {
+    const small = await SmallStore.create({ mappedFileSizeConsumeQueue: 1000 });
+    await small.sendMany(130, (n) => ({ topic: n % 2 === 0 ? 'A' : 'B' }));
+    await flushDerived(small);
+    const fault = small.fs.fail({ operation: 'remove', path: '/consumequeue/A' });
+    await small.world.settle(small.store.deleteTopics(['A', 'B']), 'the deletion ends');
+    assert.equal(fault.hits, 1);
+    assert.match(small.log.texts('warn').join('\n'), /consumequeue\/A cannot be removed/);
+    for (const topic of ['A', 'B']) {
+      assert.equal(small.store.maxOffsetInQueue(topic, 0), 0, topic);
+      await small.sendMany(3, (n) => ({ topic, body: `new ${n}` }));
+      await small.expectQueue(0, 3, topic);
+    }
+    await flushDerived(small);
+    if (clean) await small.stop();
+    else small.kill();
+    await small.start();
+    for (const topic of ['A', 'B']) await small.expectQueue(0, 3, topic);
+    await small.stop();
+    await small.start();
+    for (const topic of ['A', 'B']) await small.expectQueue(0, 3, topic);
+  });
+}

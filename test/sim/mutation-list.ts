@@ -18,8 +18,9 @@ export interface Mutation {
   histories?: '--pop';
 }
 
-const LOG = 'store/commit-log/commit-log.js';
+const LOG_SYNC = 'store/commit-log/log-sync.js';
 const STORE = 'store/message-store.js';
+const ENGINE = 'store/engine.js';
 const TURNS = 'store/turns.js';
 const TRUNCATION = 'store/recovery/truncation.js';
 const SEGMENTS = 'store/segment/segment-directory.js';
@@ -30,8 +31,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'skip the sync',
     changes: [
-      { file: LOG, find: 'return handle.sync(ended)', replace: 'return this.#clock.soon(() => ended(undefined))' },
-      { file: LOG, find: 'lane.sync(handle, ended)', replace: 'this.#clock.soon(() => ended(undefined))' },
+      { file: LOG_SYNC, find: 'return handle.sync(ended)', replace: 'return clock.soon(() => ended(undefined))' },
+      { file: LOG_SYNC, find: 'lane.sync(handle, ended)', replace: 'clock.soon(() => ended(undefined))' },
     ],
   },
   {
@@ -154,7 +155,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'skip a queue offset: a failed write does not give it back',
-    changes: [{ file: STORE, find: 'this.#appender.takeBackOffsets();', replace: '' }],
+    changes: [{ file: ENGINE, find: 'this.appender.takeBackOffsets();', replace: '' }],
   },
   {
     name: 'persist consumer offsets without rename: whole',

@@ -10,14 +10,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, type Logger, type Random, SeededRandom } from '../../src/common/index.ts';
 import { readWhole } from '../../src/io/index.ts';
 import {
-  type DamagedRecordPolicy,
-  GetMessageStatus,
   type MessageStore,
   type MessageStoreConfig,
   PutMessageStatus,
   PutResult,
   putStatusName,
 } from '../../src/store/index.ts';
+import { BetweenLives } from './between-lives.ts';
 import {
   checkClosedFiles,
   checkCutIsDead,
@@ -27,8 +26,8 @@ import {
   checkRebuild,
   checkStarted,
 } from './checks.ts';
-import { damageDerived, removeTree, rotQueue } from './damage.ts';
-import { LOG_FILE_BYTES, openStore, type Pull, pull, ROOT, smallConfig } from './engine.ts';
+import { removeTree } from './damage.ts';
+import { LOG_FILE_BYTES, openStore, ROOT, smallConfig } from './engine.ts';
 import {
   emptyReport,
   type HistoryOptions,
@@ -38,11 +37,10 @@ import {
   type SegmentsUnderTest,
 } from './history-options.ts';
 import { type Draft, draft, longDraft, QUEUES, requestOf, uniformDraft } from './messages.ts';
-import { type Entry, Model, sameMessage, TornTopic } from './model.ts';
+import { type Entry, Model, TornTopic } from './model.ts';
 import { PlainOffsets } from './plain-offsets.ts';
 import { checkProgress } from './progress.ts';
 import { Readers } from './readers.ts';
-import { checkRefusal, contents, durableMark, invert, type Rot, rot } from './rot.ts';
 import { type Ending, type FlushDiskType, SettingsDraw } from './settings.ts';
 import { readLog } from './store-files.ts';
 import { Tables } from './tables.ts';
@@ -69,17 +67,9 @@ class History {
   #config: MessageStoreConfig = smallConfig();
   /** Decides on all that plain histories do not have; undefined in these. */
   readonly #extra: Random | undefined;
-  /** Decides on damage of the log. */
-  readonly #rots: Random | undefined;
-  readonly #policy: DamagedRecordPolicy;
-  /** Damage that the next start meets. */
-  #rot: Rot | undefined;
-  /** Decides on bits of queues that flip after a clean stop. */
-  readonly #rotten: Random;
-  /** One has flipped since the last start. */
-  #isRotten = false;
   /** Decides how much a start looks at. */
   readonly #starts: Random;
+  readonly #between: BetweenLives;
   readonly #settings: SettingsDraw | undefined;
   readonly #tables: Tables | undefined;
   readonly #readers: Readers;
@@ -95,20 +85,13 @@ class History {
   #nextId = 1;
   /** How the last life ended. After a kill the next start finds all that was written. */
   #ending: Ending = 'clean';
-  /** What the disk claims of derived files is as the store left it: nothing was damaged since the last clean stop. */
-  #claimsHold = true;
-  /** Index files were damaged: key look-ups may miss messages, until the operator removes the folder. */
-  #indexIsBlind = false;
   /** Nothing has been read in this life before its load begins. */
   #cold = false;
   #troubles: Troubles;
 
   constructor(seed: number, options: HistoryOptions) {
     this.#world = new World(seed);
-    this.#rots = options.damage === undefined ? undefined : new SeededRandom(seed ^ 0x5eed);
-    this.#policy = options.damage ?? 'refuse';
     this.#extra = options.plain || options.damage !== undefined ? undefined : new SeededRandom(~seed);
-    this.#rotten = new SeededRandom(seed ^ 0x707e);
     this.#starts = new SeededRandom(seed ^ 0x2545f491);
     this.#retention = options.retention ? new SeededRandom(seed ^ 0x2e7e) : undefined;
     this.#world.fs.syncLies = options.syncLies ?? false;
@@ -116,6 +99,7 @@ class History {
     this.#world.fs.settle();
     const trace = options.trace ?? (() => {});
     this.#trace = trace;
+    this.#between = new BetweenLives(this.#world, seed, options, this.#extra, this.report, trace);
     this.#troubles = new Troubles(this.#world, trace);
     const tell = (text: string): void => trace(`  store: ${text}`);
     this.#logger = { debug: tell, info: tell, warn: tell, error: tell };
@@ -159,9 +143,9 @@ class History {
     const random = this.#world.random;
     const fs = this.#world.fs;
     let started = false;
-    await this.#decay();
+    await this.#between.decay(this.#ending, this.#usualFlush, this.#logger);
     try {
-      this.#damage();
+      this.#between.damage(this.#ending, this.#config, this.#tables);
       const doom = random.int(10);
       if (doom < 3) fs.powerOffAfter(random.int(random.int(2) === 0 ? 12 : 80));
       await this.#start();
@@ -189,10 +173,10 @@ class History {
 
   /** The last life has no faults: all is looked at, goes on, and is closed and compared with a rebuild. */
   async #lastLife(): Promise<void> {
-    this.#damage();
-    await this.#decay();
-    if (this.#indexIsBlind) removeTree(this.#world.fs, `${ROOT}/index`);
-    this.#indexIsBlind = false;
+    this.#between.damage(this.#ending, this.#config, this.#tables);
+    await this.#between.decay(this.#ending, this.#usualFlush, this.#logger);
+    if (this.#between.indexIsBlind) removeTree(this.#world.fs, `${ROOT}/index`);
+    this.#between.indexIsBlind = false;
     await this.#start({ messageIndexEnable: true });
     const store = this.#store!;
     await checkKeys(this.#world, store, this.#model);
@@ -213,58 +197,6 @@ class History {
     await this.#stop();
   }
 
-  /** Between two lives: something happens to the files that are derived from the log. */
-  #damage(): void {
-    const extra = this.#extra;
-    // Of what rots after any other end, or where there are too many queues to look at, a start looks at nothing but the end.
-    const isSummed = this.#ending === 'clean' && this.#claimsHold && this.#config.gantryQueuesLookedAt > 0;
-    if (extra !== undefined && isSummed && this.#rotten.int(6) === 0) {
-      const what = rotQueue(this.#world.fs, this.#rotten);
-      if (what === undefined) return;
-      this.#trace(`damage: ${what}`);
-      this.#claimsHold = false;
-      this.#isRotten = true;
-      this.report.damages++;
-      return;
-    }
-    if (extra === undefined || extra.int(4) > 0) return;
-    if (extra.int(6) === 0) {
-      const table = this.#tables?.damage();
-      if (table !== undefined) this.#trace(`damage: ${table}`);
-      return;
-    }
-    const damage = damageDerived(this.#world.fs, extra);
-    if (damage === undefined) return;
-    this.#trace(`damage: ${damage.what}`);
-    this.#claimsHold = false;
-    this.#indexIsBlind ||= damage.blindsIndex;
-    this.report.damages++;
-  }
-
-  /** Some bits flip. With the policy `refuse` the next start is refused, and everything is as before once they are back. */
-  async #decay(): Promise<void> {
-    const { fs } = this.#world;
-    if (this.#rots === undefined || this.#rot !== undefined || this.#rots.int(2) === 0) return;
-    const made = rot(this.#rots, fs, this.#policy, this.#ending !== 'kill');
-    if (made === undefined) return;
-    this.report.rotten++;
-    const flips = made.flips.map(({ offset, mask }) => `${offset} ^ ${mask}`).join();
-    this.#trace(`records at ${made.records.join()} are damaged (${flips}), durable to ${durableMark(fs)}`);
-    if (made.policy !== 'refuse') {
-      this.#rot = made;
-      return;
-    }
-    const before = contents(fs);
-    this.#world.newLife();
-    const config = smallConfig({ flushDiskType: this.#usualFlush, messageIndexEnable: true });
-    await assert.rejects(openStore(this.#world, config, { logger: this.#logger }), (error) => {
-      checkRefusal(error, made);
-      return true;
-    });
-    assert.deepEqual(contents(fs), before, 'a start that is refused changes nothing');
-    invert(fs, made);
-  }
-
   async #start(settings: Partial<MessageStoreConfig> = {}): Promise<void> {
     const world = this.#world;
     world.newLife();
@@ -274,11 +206,11 @@ class History {
       flushDiskType: this.#usualFlush,
       messageIndexEnable: true,
       ...this.#waysOfStarting(),
-      ...(this.#isRotten ? { gantryQueuesLookedAt: 1000 } : {}),
+      ...(this.#between.isRotten ? { gantryQueuesLookedAt: 1000 } : {}),
       ...this.#settings?.next(this.#usualFlush, this.#ending),
-      gantryDamagedRecord: this.#policy,
+      gantryDamagedRecord: this.#between.policy,
       // Damage before the place where it begins to look would not be seen.
-      ...(this.#rots === undefined ? {} : { enableAcceleratedRecovery: false }),
+      ...(this.#between.damagesLog ? { enableAcceleratedRecovery: false } : {}),
       ...(this.#retention === undefined ? {} : { mappedFileSizeConsumeQueue: 200 }),
       ...retentionOf(this.#retention),
       ...settings,
@@ -288,11 +220,11 @@ class History {
     this.#cold = this.#extra?.int(3) === 0;
     const store = await this.#open();
     this.#store = store;
-    this.#isRotten = false;
+    this.#between.isRotten = false;
     const cutBefore = this.#model.cut;
     let promisedTo = this.#ending === 'kill' ? this.#model.writtenTo : this.#model.durableTo;
-    const damage = this.#rot;
-    this.#rot = undefined;
+    const damage = this.#between.rot;
+    this.#between.rot = undefined;
     if (damage?.policy === 'skip') this.#model.skipped(readLog(world.fs, `${ROOT}/commitlog`), damage.records);
     else if (damage !== undefined) promisedTo = Math.min(promisedTo, damage.records[0]!);
     await checkStarted(world, store, this.#model, promisedTo, !this.#cold);
@@ -317,7 +249,7 @@ class History {
         throw error;
       assert.match(error.message, /mappedFileSizeConsumeQueue/, error.message);
       this.#trace(`refused: ${error.message}`);
-      this.#claimsHold = false;
+      this.#between.claimsHold = false;
       removeTree(this.#world.fs, `${ROOT}/consumequeue`);
       return await openStore(this.#world, this.#config, { logger: this.#logger });
     }
@@ -341,10 +273,11 @@ class History {
     this.#count(store);
     this.#store = undefined;
     this.#model.promise(this.#model.end, this.#model.end);
-    const indexIsWhole = this.#config.messageIndexEnable && !this.#troubles.derivedFailed && !this.#indexIsBlind;
+    const indexIsWhole =
+      this.#config.messageIndexEnable && !this.#troubles.derivedFailed && !this.#between.indexIsBlind;
     checkClosedFiles(this.#world.fs, this.#model, indexIsWhole);
     this.#ending = 'clean';
-    this.#claimsHold = true;
+    this.#between.claimsHold = true;
     this.report.cleanStops++;
   }
 
@@ -382,7 +315,7 @@ class History {
     // From here on a kill promises no more than the power cut left.
     this.#model.writtenTo = this.#model.durableTo;
     this.report.powerCuts++;
-    if (this.#extra !== undefined && this.#claimsHold && !this.#model.isBeingCut)
+    if (this.#extra !== undefined && this.#between.claimsHold && !this.#model.isBeingCut)
       checkProgress(this.#world.fs, this.#model);
   }
 
@@ -423,7 +356,7 @@ class History {
     else if (choice < 12) await world.complete();
     else if (choice < 16) await world.soon();
     else if (choice === 16) await world.advance(world.random.int(20) === 0 ? 61_000 : world.random.int(600));
-    else if (choice === 17) await this.#read();
+    else if (choice === 17) await this.#readers.readNow(this.#store!, this.#model, (end) => this.#seen(end));
     else if (choice === 18 && this.#tables === undefined) this.#plainOffsets.save();
     else if (choice === 18) this.#tables!.save();
     else await world.advance(1 + world.random.int(5));
@@ -539,37 +472,6 @@ class History {
     );
     // If everything was durable already, the model must hear of it before the next put.
     await turn();
-  }
-
-  /** A consumer reads somewhere; under sync flush, what it sees is durable. */
-  async #read(): Promise<void> {
-    const world = this.#world;
-    const store = this.#store!;
-    const [topic, queueId] = QUEUES[world.random.int(QUEUES.length)]!;
-    const min = store.minOffsetInQueue(topic, queueId);
-    const max = store.maxOffsetInQueue(topic, queueId);
-    if (max === min) return;
-    const offset = min + world.random.int(max - min);
-    let got: Pull;
-    try {
-      got = await pull(world, store, topic, queueId, offset, { maxMessages: 1 + world.random.int(10) });
-    } catch (error) {
-      // Retention was quicker.
-      if (error instanceof GantryError && error.code === 'REMOVED') return;
-      throw error;
-    }
-    if (got.status === GetMessageStatus.OFFSET_TOO_SMALL) {
-      assert.ok(store.minOffsetInQueue(topic, queueId) > offset, 'only what was removed is below the minimum');
-      return;
-    }
-    const queue = this.#model.queue(topic, queueId);
-    if (queue.length <= offset) return; // Its topic was deleted meanwhile.
-    assert.ok(got.records.length > 0, `a pull at ${offset} of ${topic}/${queueId} (maximum ${max}) finds nothing`);
-    for (let i = 0; i < got.records.length; i++) {
-      const entry = queue[offset + i]!;
-      sameMessage(entry, got.records[i]!);
-      this.#seen(entry.position + entry.size);
-    }
   }
 
   /** A consumer has got a message that ends there. */

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { GantryError } from '../../src/common/index.ts';
 import { GetMessageStatus, GetResult, type MessageStore, type TagFilter } from '../../src/store/index.ts';
+import { type Pull, pull } from './engine.ts';
+import { QUEUES } from './messages.ts';
 import { type Entry, type Model, sameMessage } from './model.ts';
 import { parseRecord } from './store-files.ts';
 import type { World } from './world.ts';
@@ -74,6 +76,36 @@ export class Readers {
         const isGone = error instanceof GantryError && error.code === 'REMOVED';
         if (!isGone || expected[offset]!.position >= store.watermarks.minimum) this.#failures.push(error);
       });
+  }
+
+  /** A consumer reads somewhere, and is waited for; `seen` is told where the records end that it got. */
+  async readNow(store: MessageStore, model: Model, seen: (end: number) => void): Promise<void> {
+    const world = this.#world;
+    const [topic, queueId] = QUEUES[world.random.int(QUEUES.length)]!;
+    const min = store.minOffsetInQueue(topic, queueId);
+    const max = store.maxOffsetInQueue(topic, queueId);
+    if (max === min) return;
+    const offset = min + world.random.int(max - min);
+    let got: Pull;
+    try {
+      got = await pull(world, store, topic, queueId, offset, { maxMessages: 1 + world.random.int(10) });
+    } catch (error) {
+      // Retention was quicker.
+      if (error instanceof GantryError && error.code === 'REMOVED') return;
+      throw error;
+    }
+    if (got.status === GetMessageStatus.OFFSET_TOO_SMALL) {
+      assert.ok(store.minOffsetInQueue(topic, queueId) > offset, 'only what was removed is below the minimum');
+      return;
+    }
+    const queue = model.queue(topic, queueId);
+    if (queue.length <= offset) return; // Its topic was deleted meanwhile.
+    assert.ok(got.records.length > 0, `a pull at ${offset} of ${topic}/${queueId} (maximum ${max}) finds nothing`);
+    for (let i = 0; i < got.records.length; i++) {
+      const entry = queue[offset + i]!;
+      sameMessage(entry, got.records[i]!);
+      seen(entry.position + entry.size);
+    }
   }
 
   async #pull(store: MessageStore, topic: string, queueId: number, offset: number, most: number): Promise<Buffer[]> {

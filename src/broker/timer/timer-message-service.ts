@@ -224,6 +224,12 @@ export class TimerMessageService implements RetentionFloor {
     this.#work = undefined;
   }
 
+  /** After a start that failed: lets the timer's files go, as they are. */
+  release(): void {
+    this.#work?.state.log.close();
+    this.#work = undefined;
+  }
+
   /** A message was put into the timer's topic. */
   noted(): void {
     this.#work?.queue.noted();

@@ -11,11 +11,12 @@ const MIB = 1024 * 1024;
 async function openLog(
   fs: MemoryFileSystem = new MemoryFileSystem({ directories: ['/store', '/store/commitlog'] }),
   lane?: SyncLane,
+  clock = new FakeClock(),
 ): Promise<CommitLog> {
   const reads = new ReadLane({ clock: new FakeClock(), maxBytes: MIB, bytesPerSecond: 0 });
   const log = new CommitLog({
     fs,
-    clock: new FakeClock(),
+    clock,
     logger: silentLogger,
     folder: '/store/commitlog',
     fileSize: 512 * MIB,
@@ -101,4 +102,37 @@ test('small syncs take blocks ahead of the log, rarely, and a disk that has none
       Array.from({ length: 1000 }, (_, i) => i * 250),
     );
   }
+});
+
+test('a log that is closed although the file made ahead cannot be removed is closed, and its end is known', async () => {
+  const fs = new MemoryFileSystem({ directories: ['/store', '/store/commitlog'] });
+  const log = await openLog(fs);
+  for (let n = 0; n < 5; n++) await turn();
+  append(log, 100);
+  const fault = fs.fail({ operation: 'remove', path: '/commitlog/' });
+  const failure = await new Promise((resolve) => log.close(resolve));
+  assert.equal(failure, undefined);
+  assert.equal(fault.hits, 1);
+  assert.equal(fs.openHandles, 0);
+});
+
+test('a log that was closed while its next file could not be made makes none later', async () => {
+  const fs = new MemoryFileSystem({ directories: ['/store', '/store/commitlog'] });
+  const clock = new FakeClock();
+  const fault = fs.fail({ operation: 'createSized', skip: 1, times: Number.POSITIVE_INFINITY });
+  const log = await openLog(fs, undefined, clock);
+  append(log, 100);
+  for (let n = 0; n < 5; n++) await turn();
+  assert.ok(fault.hits > 0);
+  fs.fail({ operation: 'sync', path: '/commitlog/' });
+  log.flush();
+  const failure = await new Promise((resolve) => log.close(resolve));
+  assert.notEqual(failure, undefined);
+  fault.clear();
+  const files = fs.list('/store/commitlog').length;
+  for (let n = 0; n < 5; n++) {
+    clock.advance(1000);
+    await turn();
+  }
+  assert.equal(fs.list('/store/commitlog').length, files);
 });

@@ -30,12 +30,10 @@ import {
   type WarmFiles,
   zeroBytes,
 } from '../segment/index.ts';
+import { LogSync } from './log-sync.ts';
 import { NewFiles } from './new-files.ts';
 import { Tail } from './tail.ts';
 
-/** With few senders, blocks are taken ahead of the log in steps of this, by syncs of less than that. */
-const AHEAD_BYTES = 64 * 1024;
-const SMALL_SYNC_BYTES = 16 * 1024;
 /** A synchronous write that takes longer than this means that the disk stalls writers: for a while, writes go off the loop. */
 const SLOW_WRITE_MS = 25;
 const ASYNC_AFTER_SLOW_MS = 10_000;
@@ -79,8 +77,6 @@ export class CommitLog {
   wrote: number;
   /** End of what is in the files (not necessarily durable). */
   committed: number;
-  /** End of what is durable. */
-  flushed: number;
   /** Below this the derived stores have everything; chunks above it are kept. */
   dispatched: number;
   /** When the oldest append that is not committed yet was made; 0 if all is committed. */
@@ -89,10 +85,6 @@ export class CommitLog {
   appendMs = -1;
   /** Whether somebody's message is among what is not committed; set by who appends it. */
   hasSends = false;
-  /** How long the last sync took, from its start to its end on the loop, in ms. */
-  lastSyncMs = 0;
-  /** Bytes that it covered. */
-  lastSyncBytes = 0;
 
   readonly #options: CommitLogOptions;
   readonly #fs: FileSystem;
@@ -103,15 +95,11 @@ export class CommitLog {
   readonly #tail: Tail;
   #writing = false;
   #asyncUntil = 0;
-  #syncing = false;
-  /** Up to here the file system has blocks for the log, as far as is known. */
-  #hasBlocksTo = 0;
-  #syncFailed: GantryError | undefined;
   #delayed: GantryError | undefined;
-  #syncWaiters: Array<{ offset: number; done: (error: GantryError | undefined) => void }> = [];
   #closed = false;
   #isCut = false;
   readonly #newFiles: NewFiles;
+  readonly #sync: LogSync;
   #ownFrom: number;
 
   constructor(options: CommitLogOptions) {
@@ -125,7 +113,7 @@ export class CommitLog {
     this.#newFiles = new NewFiles(options, () => this.#fileIsReady());
     this.wrote = options.end;
     this.committed = options.end;
-    this.flushed = options.end;
+    this.#sync = new LogSync(options, this);
     this.dispatched = options.end;
     this.#ownFrom = options.end;
     if (this.files.length === 0) {
@@ -144,7 +132,7 @@ export class CommitLog {
    * since the system may then drop pages that never reached the disk.
    */
   get ownFrom(): number {
-    return this.#syncFailed === undefined ? this.#ownFrom : Number.POSITIVE_INFINITY;
+    return this.#sync.failure === undefined ? this.#ownFrom : Number.POSITIVE_INFINITY;
   }
 
   /** Start of the oldest file. */
@@ -154,7 +142,7 @@ export class CommitLog {
 
   /** True while a sync has failed: the log takes nothing more. */
   get syncFailure(): GantryError | undefined {
-    return this.#syncFailed;
+    return this.#sync.failure;
   }
 
   /** A mapped file was cut by someone else, and what was not dispatched yet lay in its pages: it cannot be had until the next start. */
@@ -296,7 +284,7 @@ export class CommitLog {
           this.#delayed = undefined;
           this.#advanceCommitted(chunk, from + length);
           this.commit();
-          if (this.#syncWaiters.length > 0) this.flush();
+          if (this.#sync.isWaitedFor) this.flush();
           this.#options.onCommitted();
         });
         return;
@@ -306,96 +294,54 @@ export class CommitLog {
       } catch (error) {
         return this.#writeFailed(error as GantryError);
       }
-      this.#noteSlow(started);
+      this.noteSlow(started);
       this.#advanceCommitted(chunk, from + length);
     }
   }
 
-  #noteSlow(started: number): void {
+  /** No write is under way, and none of late was slow. */
+  get mayWrite(): boolean {
+    return !this.#writing && this.#clock.monotonic() >= this.#asyncUntil;
+  }
+
+  /** A write that began then has ended. */
+  noteSlow(started: number): void {
     const now = this.#clock.monotonic();
     if (now - started > SLOW_WRITE_MS) this.#asyncUntil = now + ASYNC_AFTER_SLOW_MS;
   }
 
+  /** End of what is durable. */
+  get flushed(): number {
+    return this.#sync.flushed;
+  }
+
   /** Bytes that are committed but not known to be durable. */
   get unflushed(): number {
-    return this.committed - this.flushed;
+    return this.committed - this.#sync.flushed;
   }
 
   get syncing(): boolean {
-    return this.#syncing;
+    return this.#sync.isUnderWay;
+  }
+
+  /** How long the last sync took, in ms, and the bytes that it covered. */
+  get lastSyncMs(): number {
+    return this.#sync.lastMs;
+  }
+  get lastSyncBytes(): number {
+    return this.#sync.lastBytes;
   }
 
   /** Starts a sync of what is committed, unless one is under way: that one's end starts the next. */
   flush(): void {
-    if (this.#syncing || this.#syncFailed !== undefined || this.#closed || this.flushed >= this.committed) return;
-    const file = segmentAt(this.files, this.flushed)!;
-    const target = Math.min(file.end, this.committed);
-    this.#syncing = true;
-    const handle = file.handle();
-    file.pin();
-    const started = this.#clock.monotonic();
-    const ended = (error: GantryError | undefined): void => {
-      file.unpin();
-      this.#syncing = false;
-      this.#options.reads.yieldTo(false);
-      this.lastSyncMs = this.#clock.monotonic() - started;
-      // Another sync that failed meanwhile may have cost the bytes of this one: the system tells it once.
-      const failure = this.#syncFailed ?? error;
-      if (failure !== undefined) {
-        const isNew = this.#syncFailed === undefined;
-        this.#syncFailed = failure;
-        for (const waiter of this.#syncWaiters.splice(0)) waiter.done(failure);
-        if (isNew) this.#options.onSyncFailed(failure);
-        return;
-      }
-      assert(target >= this.flushed && target <= this.committed, 'a sync ended outside of what is committed');
-      this.lastSyncBytes = target - this.flushed;
-      this.flushed = target;
-      // A file that is full needs no one to ask: go on into the next one.
-      if (target === file.end) this.flush();
-      this.#options.onFlushed();
-      this.#releaseSyncWaiters();
-    };
-    const { lane, reads } = this.#options;
-    if (lane === undefined) return handle.sync(ended);
-    this.#takeBlocks(file);
-    reads.yieldTo(true);
-    lane.sync(handle, ended);
-  }
-
-  /**
-   * A sync of bytes in a new block waits for the file system's journal, too. So small syncs write zeros ahead, where zeros are: those that
-   * follow find their blocks. Nothing of it counts, and a failure is left to the next append.
-   */
-  #takeBlocks(file: SegmentFile): void {
-    // Mapped pages may hold what is appended and not committed yet, and have their blocks anyway.
-    if (!(this.#memory instanceof BufferedMemory)) return;
-    const at = this.committed;
-    if (at < this.#hasBlocksTo || this.#writing || at >= file.end || at - this.flushed > SMALL_SYNC_BYTES) return;
-    const started = this.#clock.monotonic();
-    if (started < this.#asyncUntil) return;
-    const end = Math.min(file.end, at - (at % AHEAD_BYTES) + 2 * AHEAD_BYTES);
-    this.#hasBlocksTo = end;
-    try {
-      zeroBytes(file.handle(), at - file.base, end - at);
-    } catch {
-      // The disk is full, or worse: whoever needs the bytes is told.
-    }
-    this.#noteSlow(started);
+    if (!this.#closed) this.#sync.begin();
   }
 
   /** Syncs what is committed until everything below `offset` is durable. */
   syncTo(offset: number, done: (error: GantryError | undefined) => void): void {
-    this.#syncWaiters.push({ offset, done });
+    this.#sync.waitFor(offset, done);
     if (offset > this.committed) this.commit();
-    this.#releaseSyncWaiters();
-  }
-
-  #releaseSyncWaiters(): void {
-    const due = this.#syncWaiters.filter((waiter) => waiter.offset <= this.flushed || this.#syncFailed !== undefined);
-    if (due.length > 0) this.#syncWaiters = this.#syncWaiters.filter((waiter) => !due.includes(waiter));
-    for (const waiter of due) waiter.done(waiter.offset <= this.flushed ? undefined : this.#syncFailed);
-    if (this.#syncWaiters.length > 0) this.flush();
+    this.#sync.releaseWaiters();
   }
 
   /** Frees chunks that are committed, dispatched, and beyond the tail's budget. */
@@ -409,7 +355,7 @@ export class CommitLog {
    */
   truncateTo(offset: number): void {
     assert(
-      !this.#writing && !this.#syncing && this.committed === this.wrote,
+      !this.#writing && !this.#sync.isUnderWay && this.committed === this.wrote,
       'the log is cut while it is being written',
     );
     for (const file of this.files) if (file.end > offset) this.#options.cache.forget(file);
@@ -421,8 +367,7 @@ export class CommitLog {
     this.wrote = offset;
     this.committed = offset;
     this.#ownFrom = Math.min(this.#ownFrom, offset);
-    this.flushed = Math.min(this.flushed, offset);
-    this.#hasBlocksTo = Math.min(this.#hasBlocksTo, offset);
+    this.#sync.cutTo(offset);
     this.dispatched = Math.min(this.dispatched, offset);
     this.#newFiles.prepare(this.#last().end);
   }
@@ -446,17 +391,13 @@ export class CommitLog {
   /** Commits, syncs and closes. `done` gets the error that kept bytes from being durable, if any. */
   close(done: (error: GantryError | undefined) => void): void {
     const finish = (): void => {
-      if (
-        this.#syncFailed === undefined &&
-        !this.#writing &&
-        this.committed === this.wrote &&
-        this.flushed === this.committed
-      ) {
+      const isWritten = !this.#writing && this.committed === this.wrote;
+      if (this.#sync.failure === undefined && isWritten && this.flushed === this.committed) {
         // RocketMQ: a clean stop removes the file that was made ahead.
-        this.#newFiles.drop();
+        this.#newFiles.dropAtEnd();
         return this.#end(done, undefined);
       }
-      const failure = this.#syncFailed ?? this.#delayed;
+      const failure = this.#sync.failure ?? this.#delayed;
       if (failure !== undefined && !this.#writing) return this.#end(done, failure);
       this.commit();
       this.flush();
@@ -467,13 +408,12 @@ export class CommitLog {
 
   /** A mapped file was cut by someone else: nothing is taken any more, and what is not committed is given up. Reads come from the files. */
   #wasCut(error: GantryError): void {
-    if (this.#syncFailed !== undefined || this.#closed) return;
-    this.#syncFailed = error;
+    if (this.#sync.failure !== undefined || this.#closed) return;
     this.#isCut = true;
     this.#tail.cutTo(0);
     this.wrote = this.committed;
     this.uncommittedSince = 0;
-    for (const waiter of this.#syncWaiters.splice(0)) waiter.done(error);
+    this.#sync.fail(error);
     this.#options.onSyncFailed(error);
   }
 
@@ -566,7 +506,7 @@ export class CommitLog {
     // Behind bytes that a write may fail on nothing was mapped (see Tail.isInFiles): what is in no file needs no eraser.
     const erased = this.#erase(file, Math.min(this.wrote, file.end) - this.committed);
     if (erased) this.#options.onWriteFailed(error);
-    else this.#syncFailed = error;
+    else this.#sync.failure = error;
     this.#tail.cutTo(this.committed);
     this.wrote = this.committed;
     this.uncommittedSince = 0;

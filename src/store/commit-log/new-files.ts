@@ -64,6 +64,15 @@ export class NewFiles {
     else this.#unwanted.add(ahead);
   }
 
+  /** As `drop` for a log that is being closed, whose end is known: a file that stays is found empty by the next start. */
+  dropAtEnd(): void {
+    try {
+      this.drop();
+    } catch (error) {
+      this.#options.logger.warn(`the file made ahead stays: ${(error as GantryError).message}`);
+    }
+  }
+
   /** No file is made or told of any more, but one that is under way and unwanted still goes. */
   close(): void {
     this.#closed = true;
@@ -84,6 +93,7 @@ export class NewFiles {
       this.#creating.shift();
       return this.#createNext();
     }
+    if (this.#closed) return;
     fs.createSized(file.path, file.size, (error) => {
       if (error !== undefined && !this.#unwanted.has(file)) {
         if (this.#closed) return;

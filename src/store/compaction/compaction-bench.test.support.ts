@@ -28,6 +28,8 @@ export class CompactionBench {
   readonly logger: CollectingLogger = new CollectingLogger();
   store!: MessageStore;
   readonly config: Partial<MessageStoreConfig>;
+  /** Whether the topic is one of compaction now. */
+  isCompacted = true;
   readonly #random: SeededRandom;
   #life = 0;
 
@@ -82,7 +84,7 @@ export class CompactionBench {
         logger,
         memoryBytes: 1 << 30,
         random: this.#random,
-        isCompactionTopic: (topic) => topic === TOPIC,
+        isCompactionTopic: (topic) => this.isCompacted && topic === TOPIC,
       },
     );
     return this.store;

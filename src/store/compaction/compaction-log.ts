@@ -237,8 +237,8 @@ export class CompactionLog {
   #take(bytes: Uint8Array): void {
     const record = this.#record;
     const { queueOffset, totalSize, storeTimestamp, propertiesEnd } = record;
-    if (record.queueId !== this.queueId || !this.#isTopic(bytes)) {
-      this.#leave('damaged', this.taken, 'its unit in the ConsumeQueue names a record of another queue');
+    if (record.queueId !== this.queueId || queueOffset !== this.taken || !this.#isTopic(bytes)) {
+      this.#leave('damaged', this.taken, 'its unit in the ConsumeQueue names another record');
     } else if (!this.#key.look(bytes, record)) {
       this.left.noKey++;
     } else if (queueOffset >= this.list.maxOffset) {
@@ -252,7 +252,7 @@ export class CompactionLog {
       }
     }
     this.taken++;
-    this.takenEnd = record.physicalOffset + totalSize;
+    this.takenEnd = Math.max(this.takenEnd, record.physicalOffset + totalSize);
   }
 
   #isTopic(bytes: Uint8Array): boolean {

@@ -100,7 +100,8 @@ export class CompactionReads implements RecordsElsewhere {
     let status: GetMessageStatus = GetMessageStatus.NO_MATCHED_MESSAGE;
     let next = request.offset;
     let newest = 0;
-    scan: for (let index = first; index < pair.unitsWritten; ) {
+    let index = first;
+    scan: while (index < pair.unitsWritten) {
       const begun = index > first;
       const wanted = Math.min(STEP_UNITS, pair.unitsWritten - index);
       const got = this.#readUnits(pair, index, wanted, begun ? NOBODY_WAITS : ready);
@@ -135,6 +136,11 @@ export class CompactionReads implements RecordsElsewhere {
       index += got;
     }
     if (isCut && next === request.offset) return this.nothingYet(request, result);
+    // Nothing of the rest of the file can be read: who asks goes on behind it.
+    if (status === GetMessageStatus.NO_MATCHED_MESSAGE && next === request.offset && index === pair.unitsWritten) {
+      next = Math.min(pair.lastOffset + 1, this.maxOffset);
+      status = GetMessageStatus.MESSAGE_WAS_REMOVING;
+    }
     result.suggestPullingFromSlave = end - newest > inMemoryBytes;
     return answer(result, status, next);
   }

@@ -5,7 +5,7 @@
 //   each 30 s       topics are looked through for queues that have no log yet
 //   compactionScheduleInternal, and as much again at random    each log is compacted; compactionThreadNum of them at once
 
-import { errorText, GantryError, type Random, SeldomWarning } from '../../common/index.ts';
+import { errorText, GantryError, type Logger, type Random, SeldomWarning } from '../../common/index.ts';
 import { type FileSystem, makeDirectoryDurably } from '../../io/index.ts';
 import type { GetRequest, GetResult } from '../read/get.ts';
 import { GetMessageStatus } from '../read/get.ts';
@@ -76,8 +76,10 @@ export class CompactionStore implements RetentionFloor {
   #timers: Array<{ cancel(): void }> = [];
   #isLoaded = false;
   #closed = false;
-  /** Logs of deleted topics whose files are not gone yet. */
-  readonly #dying = new Map<string, Promise<void>>();
+  /** Logs of deleted topics whose files are not gone yet, and logs that are being opened; resolves to what goes wrong. */
+  readonly #busyWith = new Map<string, Promise<GantryError | undefined>>();
+  /** Logs of deleted topics whose files could not be removed. */
+  readonly #left = new Set<string>();
 
   constructor(options: CompactionStoreOptions) {
     this.#options = options;
@@ -116,24 +118,37 @@ export class CompactionStore implements RetentionFloor {
     positions.load(logger);
     await this.#carryOutPlan();
     for (const { topic, queueId } of [...compactionFolders(fs, root)]) {
-      if (!this.#options.isCompacted(topic)) {
+      if (this.#options.isCompacted(topic)) this.#add(await this.#open(topic, queueId, clean));
+      else if (source.mayBeOfDeleted(topic) && source.bounds(topic, queueId) === undefined) {
+        logger.info(`${topic} queue ${queueId} was deleted, and its compaction log is left: it is removed`);
+        await this.#removeFolders(topic, queueId);
+      } else
         logger.info(`${topic} queue ${queueId} has a compaction log, but is no compaction topic: it is left alone`);
-        continue;
-      }
-      settleFolders(fs, logger, logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId));
-      const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes, clean);
+    }
+    await this.#scan();
+    this.#isLoaded = true;
+    // Before anything is taken in again; a disk that is full keeps nobody from starting.
+    if (positions.changed) unlessFull(() => positions.saveNow(), logger);
+  }
+
+  /** Finds and mends the files of one log. @throws GantryError IO, DISK_FULL. */
+  async #open(topic: string, queueId: number, clean: boolean): Promise<CompactionLog> {
+    const { fs, root, logger, source } = this.#options;
+    settleFolders(fs, logger, logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId));
+    const { list, hollow, asides } = loadPairs(fs, logger, root, topic, queueId, this.#sizes, clean);
+    try {
       const log = new CompactionLog(topic, queueId, list, this.#options);
-      if (asides > 0 && source.bounds(topic, queueId)?.minOffset === 0) {
+      if (this.#left.delete(log.name)) clearLog(log);
+      else if (asides > 0 && source.bounds(topic, queueId)?.minOffset === 0) {
         logger.warn(`${topic} queue ${queueId}: the CommitLog has all messages; the compaction log is built from it`);
         clearLog(log);
       }
       await verifyLog(log, hollow, clean);
-      this.#add(log);
+      return log;
+    } catch (error) {
+      list.close();
+      throw error;
     }
-    await this.#scan();
-    this.#isLoaded = true;
-    // Before anything is taken in again.
-    if (positions.changed) positions.saveNow();
   }
 
   /** Ends a replacement that a kill has cut short. */
@@ -149,7 +164,8 @@ export class CompactionStore implements RetentionFloor {
         for (const folder of folders) await moveUp(fs, folder, plan);
         for (const folder of folders) await removeOld(fs, folder);
         positions.set(`${topic}_${queueId}`, plan.position);
-        await positions.save();
+        // One that is lost makes the next compaction look at more.
+        await positions.save().catch((error: unknown) => unlessFull(() => rethrow(error), logger));
       }
     }
     await dropPlan(fs, root);
@@ -172,6 +188,14 @@ export class CompactionStore implements RetentionFloor {
       if (log.list.unsynced > UNSYNCED_BYTES) void log.flush();
     }
     if (this.#options.positions.changed) void this.#options.positions.save().catch(() => {});
+  }
+
+  /** Every queue of a compaction topic has a log; false if the files of one are not to be had. */
+  async #allOpen(): Promise<boolean> {
+    await Promise.all(this.#busyWith.values());
+    await this.#scan();
+    const errors = await Promise.all(this.#busyWith.values());
+    return errors.every((error) => error === undefined);
   }
 
   /** Makes a log for each queue of a compaction topic that has none. */
@@ -203,8 +227,12 @@ export class CompactionStore implements RetentionFloor {
     const { fs, root, source, positions } = this.#options;
     const found = this.find(topic, queueId);
     if (found !== undefined || source.bounds(topic, queueId) === undefined) return found;
-    if (this.#dying.has(`${topic}_${queueId}`)) return undefined;
+    if (this.#busyWith.has(`${topic}_${queueId}`)) return undefined;
     const [logFolder, queueFolder] = [logFolderOf(root, topic, queueId), queueFolderOf(root, topic, queueId)];
+    if (this.#mayHaveFiles(logFolder) || this.#mayHaveFiles(queueFolder)) {
+      this.#adopt(topic, queueId);
+      return undefined;
+    }
     const log = new CompactionLog(topic, queueId, new PairList(fs, logFolder, queueFolder, this.#sizes), this.#options);
     // Nothing of a log that is empty is compacted.
     positions.set(log.name, -1);
@@ -212,16 +240,60 @@ export class CompactionStore implements RetentionFloor {
     return log;
   }
 
+  /** Also where it cannot be told: who opens the log finds out. */
+  #mayHaveFiles(folder: string): boolean {
+    try {
+      return this.#options.fs.list(folder).length > 0;
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      return true;
+    }
+  }
+
+  /** Opens the log of a queue that has files already: its topic was not compacted at the start, or they are of an earlier life of it. */
+  #adopt(topic: string, queueId: number): void {
+    const name = `${topic}_${queueId}`;
+    const queues = this.#queuesOf(topic);
+    const work = async (): Promise<void> => {
+      const log = await this.#open(topic, queueId, false);
+      if (this.#topics.get(topic) === queues && !this.#closed) return this.#add(log);
+      log.list.close();
+      // Deleted meanwhile.
+      if (!this.#closed) await this.#removeFolders(topic, queueId);
+    };
+    this.#busyWith.set(name, this.#settled(name, work, 'opened'));
+  }
+
+  /** Does something with the files of a log; answers what went wrong. */
+  async #settled(name: string, work: () => Promise<void>, what: string): Promise<GantryError | undefined> {
+    try {
+      // Whoever calls takes note of it first.
+      await nextTurn(this.#options.clock);
+      await work();
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      this.#seldom.warn(what, `the compaction log ${name} cannot be ${what} (${errorText(error)})`);
+      return error;
+    } finally {
+      this.#busyWith.delete(name);
+    }
+  }
+
+  #queuesOf(topic: string): Map<number, Entry> {
+    let queues = this.#topics.get(topic);
+    if (queues === undefined) {
+      queues = new Map();
+      this.#topics.set(topic, queues);
+    }
+    return queues;
+  }
+
   #add(log: CompactionLog): void {
     const { clock, config, random } = this.#options;
     const run = new CompactionRun(log, mapEntries(config.maxOffsetMapSize / this.#lanes), (work) => this.#alone(work));
     const entry: Entry = { log, run, timer: undefined };
-    let queues = this.#topics.get(log.topic);
-    if (queues === undefined) {
-      queues = new Map();
-      this.#topics.set(log.topic, queues);
-    }
-    queues.set(log.queueId, entry);
+    this.#queuesOf(log.topic).set(log.queueId, entry);
     log.onSyncFailed = () => {
       // What the CommitLog has no more was durable before it left it.
       const min = this.#options.source.bounds(log.topic, log.queueId)?.minOffset ?? 0;
@@ -244,9 +316,9 @@ export class CompactionStore implements RetentionFloor {
     const { topic, queueId } = request;
     const log = this.find(topic, queueId) ?? this.#findOrCreate(topic, queueId);
     if (log !== undefined) return log.select(request, result, ready);
-    const dying = this.#dying.get(`${topic}_${queueId}`);
-    if (dying !== undefined) {
-      void dying.then(() => ready());
+    const busy = this.#busyWith.get(`${topic}_${queueId}`);
+    if (busy !== undefined) {
+      void busy.then(ready);
       return false;
     }
     result.minOffset = -1 as GetResult['minOffset'];
@@ -324,9 +396,7 @@ export class CompactionStore implements RetentionFloor {
 
   /** Makes what is dispatched now durable here, too; false if something could not be taken in or written. */
   async flush(): Promise<boolean> {
-    await Promise.all(this.#dying.values());
-    await this.#scan();
-    let whole = true;
+    let whole = await this.#allOpen();
     for (const { log } of [...this.#entries()]) whole = (await log.flush()) && whole;
     return whole;
   }
@@ -390,35 +460,39 @@ export class CompactionStore implements RetentionFloor {
     for (const entry of queues.values()) {
       entry.timer?.cancel();
       entry.log.cuts++;
-      const { name } = entry.log;
-      const gone = this.#remove(entry).finally(() => {
-        this.#dying.delete(name);
+      entry.log.interrupt();
+      const { name, queueId } = entry.log;
+      const gone = this.#settled(name, () => this.#remove(entry), 'removed').then((error) => {
+        if (error !== undefined) this.#left.add(name);
         // The topic may have begun anew.
-        this.queueCreated(topic, entry.log.queueId);
+        this.queueCreated(topic, queueId);
+        return error;
       });
-      this.#dying.set(name, gone);
+      this.#busyWith.set(name, gone);
     }
   }
 
   async #remove({ log, run }: Entry): Promise<void> {
+    const { fs, root } = this.#options;
+    await log.stop();
+    await run.idle();
+    log.list.close();
+    // Who has chosen records of it must not open its files again.
+    log.list.pairs = [];
+    if (run.isBegun) await this.#alone(() => dropPlan(fs, root));
+    await this.#removeFolders(log.topic, log.queueId);
+  }
+
+  /** @throws GantryError IO. */
+  async #removeFolders(topic: string, queueId: number): Promise<void> {
     const { fs, root, positions } = this.#options;
-    const folders = [queueFolderOf(root, log.topic, log.queueId), logFolderOf(root, log.topic, log.queueId)];
-    try {
-      await log.stop();
-      await run.idle();
-      log.list.close();
-      if (run.isBegun) await this.#alone(() => dropPlan(fs, root));
-      for (const folder of folders) {
-        fs.removeTree(folder);
-        const above = folder.slice(0, folder.lastIndexOf('/'));
-        if (fs.stat(above) !== undefined) await syncFolder(fs, above);
-      }
-      positions.set(log.name, -1);
-      if (positions.changed) await positions.save();
-    } catch (error) {
-      if (!(error instanceof GantryError)) throw error;
-      this.#seldom.warn('remove', `${log.list.logFolder} cannot be removed (${errorText(error)})`);
+    for (const folder of [queueFolderOf(root, topic, queueId), logFolderOf(root, topic, queueId)]) {
+      fs.removeTree(folder);
+      const above = folder.slice(0, folder.lastIndexOf('/'));
+      if (fs.stat(above) !== undefined) await syncFolder(fs, above);
     }
+    positions.set(`${topic}_${queueId}`, -1);
+    if (positions.changed) await positions.save();
   }
 
   #savePositions(): void {
@@ -432,11 +506,21 @@ export class CompactionStore implements RetentionFloor {
     }
   }
 
+  /** After a start that failed: lets timers and files go as they are. */
+  release(): void {
+    this.#closed = true;
+    for (const timer of this.#timers) timer.cancel();
+    for (const { log, timer } of this.#entries()) {
+      timer?.cancel();
+      log.interrupt();
+      log.list.close();
+    }
+  }
+
   /** Ends compactions, takes in the rest, makes all durable; false if something is missing: a Java broker must dispatch it again. */
   async close(): Promise<boolean> {
     const { positions, fs, root, clock } = this.#options;
-    await Promise.all(this.#dying.values());
-    await this.#scan();
+    let whole = await this.#allOpen();
     this.#closed = true;
     for (const timer of this.#timers) timer.cancel();
     for (const { log, run, timer } of this.#entries()) {
@@ -450,7 +534,6 @@ export class CompactionStore implements RetentionFloor {
     const patience = clock.after(CLOSE_MS, () => {
       for (const { log } of this.#entries()) log.interrupt();
     });
-    let whole = true;
     for (const { log } of this.#entries()) whole = (await log.flush()) && whole;
     patience.cancel();
     for (const { log } of this.#entries()) {
@@ -468,4 +551,18 @@ export class CompactionStore implements RetentionFloor {
     }
     return whole;
   }
+}
+
+/** @throws GantryError IO; a full disk is told. */
+function unlessFull(work: () => void, logger: Logger): void {
+  try {
+    work();
+  } catch (error) {
+    if (!(error instanceof GantryError) || error.code !== 'DISK_FULL') throw error;
+    logger.warn(`how far topics are compacted cannot be saved (${error.message}); it is tried again`);
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error;
 }

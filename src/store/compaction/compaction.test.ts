@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GantryError } from '../../common/index.ts';
 import { readWhole, writeWhole } from '../../io/index.ts';
+import { GetResult } from '../read/get.ts';
 import { CompactionBench, FILE_RECORDS, ROOT, TOPIC } from './compaction-bench.test.support.ts';
 import { compactionSizes } from './compaction-format.ts';
 import { verifyCompaction } from './verify-folder.ts';
@@ -364,4 +365,168 @@ test('with enableCompaction off a compaction topic is one like others, and its f
   assert.deepEqual(b.fs.list(LOG), files);
   assert.deepEqual(await offsets(b), [14, 15, 16, 17, 18, 19, 20]);
   await b.store.close();
+});
+
+test('a record and its unit that are damaged at the end of a file, and are gone from the CommitLog, stop nobody in front of what follows', async () => {
+  const b = await filled(2 * FILE_RECORDS);
+  await again(b);
+  const zeros = new Uint8Array(46);
+  b.fs.open(`${QUEUE}/${'0'.repeat(20)}`, 'write').writeSync(zeros, 0, 46, 46 * (FILE_RECORDS - 1));
+  const { log } = b.store.compaction!.find(TOPIC, 0)!.list.pairs[0]!;
+  flip(b, log.path, Buffer.from(readWhole(b.fs, log.path)!).indexOf('body 8'));
+  for (let offset = FILE_RECORDS - 1, turn = 0; turn < 3; turn++) {
+    const { status, next, records } = await b.pull(offset);
+    assert.deepEqual([status, next, records], ['MESSAGE_WAS_REMOVING', FILE_RECORDS, []], `${turn}`);
+    await turns();
+  }
+  assert.deepEqual(
+    await offsets(b),
+    [...Array(2 * FILE_RECORDS).keys()].filter((offset) => offset !== FILE_RECORDS - 1),
+  );
+  await b.store.close();
+});
+
+test('a unit of the ConsumeQueue that leads to a later message of the same queue costs that one message', async () => {
+  const b = await filled(2);
+  await b.store.close();
+  // As if the compaction log had not been made yet.
+  b.fs.removeTree(`${ROOT}/compaction`);
+  const queue = `${ROOT}/consumequeue/${TOPIC}/0/${'0'.repeat(20)}`;
+  b.anew();
+  await b.open({ enableCompaction: false });
+  for (let i = 2; i < 8; i++) await b.put(`k${i}`, `body ${i}`);
+  await b.store.close();
+  const units = readWhole(b.fs, queue)!;
+  const file = b.fs.open(queue, 'write');
+  file.writeSync(units.subarray(20 * 6, 20 * 7), 0, 20, 20 * 3);
+  file.close();
+  // What the last stop summed up, it did not sum up now.
+  b.fs.remove(`${ROOT}/gantry/queue-bounds.json`);
+  b.anew();
+  await b.open();
+  await b.settle(b.store.compaction!.flush());
+  assert.deepEqual(await offsets(b), [0, 1, 2, 4, 5, 6, 7]);
+  await b.store.close();
+});
+
+test('a topic that becomes one of compaction again while the store runs has what its compaction log holds', async () => {
+  const b = await filled(2 * FILE_RECORDS + 3);
+  await b.store.compaction!.compact(TOPIC, 0);
+  const before = await offsets(b);
+  await b.store.close();
+  b.isCompacted = false;
+  b.anew();
+  await b.open();
+  b.isCompacted = true;
+  await b.put('late', 'body');
+  assert.deepEqual(await b.settle(offsets(b)), await b.settle(offsets(b)));
+  await b.settle(b.store.compaction!.flush());
+  assert.deepEqual(await offsets(b), [...before, 2 * FILE_RECORDS + 3]);
+  await again(b);
+  assert.deepEqual(await offsets(b), [...before, 2 * FILE_RECORDS + 3]);
+  await b.store.close();
+});
+
+test('a topic that is deleted while compaction is off, or whose files cannot be removed, brings nothing back when it is made anew', async () => {
+  for (const way of ['off', 'fault', 'off and not compacted']) {
+    const b = await filled(2 * FILE_RECORDS);
+    await b.store.compaction!.flush();
+    if (way === 'fault') b.fs.fail({ operation: 'remove', path: '/compaction/', times: 1 });
+    else {
+      await b.store.close();
+      b.anew();
+      await b.open({ enableCompaction: false });
+    }
+    await b.settle(b.store.deleteTopics([TOPIC]));
+    if (way !== 'fault') {
+      await b.store.close();
+      b.isCompacted = way === 'off';
+      b.anew();
+      await b.open();
+      b.isCompacted = true;
+    }
+    for (let i = 0; i < 3; i++) await b.put(`n${i}`, `new ${i}`);
+    await b.settle(b.store.compaction!.flush());
+    assert.deepEqual(
+      (await b.settle(b.drain())).map(({ body }) => body),
+      ['new 0', 'new 1', 'new 2'],
+      way,
+    );
+    await b.store.close();
+    assert.ok(b.fs.list(LOG).length <= 1, `${way}: ${b.fs.list(LOG)}`);
+  }
+});
+
+test('a disk that is full keeps a store with compaction topics from nothing but saving how far they are compacted', async () => {
+  const b = await filled(2 * FILE_RECORDS + 3);
+  await b.store.compaction!.compact(TOPIC, 0);
+  await b.store.close();
+  // The log lacks the end of what is compacted: the position is lowered.
+  const path = `${ROOT}/compaction/position-checkpoint`;
+  const text = Buffer.from(readWhole(b.fs, path)!).toString().replace('17', '170');
+  writeWhole(b.fs, path, text);
+  const fault = b.fs.fail({ operation: 'write', path: 'position-checkpoint', times: Infinity, code: 'DISK_FULL' });
+  b.anew();
+  await b.open();
+  assert.ok(fault.hits > 0);
+  assert.match(b.logger.texts('warn').join('\n'), /how far topics are compacted cannot be saved/);
+  assert.equal((await offsets(b)).length, 7);
+  fault.clear();
+  b.clock.advance(1000);
+  await turns();
+  assert.doesNotMatch(Buffer.from(readWhole(b.fs, path)!).toString(), /170/);
+  await b.store.close();
+});
+
+test('units that name places outside of their files are named, and cost no start, nor what is around them', async () => {
+  for (const lost of [false, true]) {
+    const b = await filled(3 * FILE_RECORDS);
+    const before = await b.drain();
+    await b.store.close();
+    const name = '5060'.padStart(20, '0');
+    const file = b.fs.open(`${QUEUE}/${name}`, 'write');
+    // A place before the file, and a length of 1 GiB.
+    file.writeSync(new Uint8Array(8), 0, 8, 46 * 2);
+    file.writeSync(Uint8Array.of(0x40), 0, 1, 46 * 4 + 8);
+    file.close();
+    if (lost) b.fs.remove(`${LOG}/${name}`);
+    const faults = [...verifyCompaction(b.fs, ROOT)].flatMap((report) => report.faults);
+    assert.ok(
+      lost || faults.some((fault) => fault.includes(`${QUEUE}/${name}: byte 92: names byte -5060`)),
+      faults.join('\n'),
+    );
+    b.anew();
+    await b.open();
+    await b.drain();
+    await turns();
+    // Without their units nobody knows where the two records lay.
+    const left = lost ? before.filter(({ offset }) => offset !== 11 && offset !== 13) : before;
+    assert.deepEqual(await b.drain(), left);
+    await b.store.close();
+  }
+});
+
+test('a pull whose records were chosen before their topic was deleted hears that they are gone, and opens none of its files again', async () => {
+  const b = await filled(2 * FILE_RECORDS);
+  await again(b);
+  const open = b.fs.openHandles;
+  const result = new GetResult();
+  const filter = { all: true, codes: new Set<number>() };
+  const request = { topic: TOPIC, queueId: 0, offset: 0, maxMessages: 32, maxBytes: 1 << 20, filter };
+  for (let chosen = false; !chosen; ) {
+    chosen = await new Promise<boolean>((resolve, reject) => {
+      const ready = (error?: Error): void => (error === undefined ? resolve(false) : reject(error));
+      if (b.store.select(request, result, ready)) resolve(true);
+    });
+  }
+  assert.equal(result.count, FILE_RECORDS);
+  await b.settle(b.store.deleteTopics([TOPIC]));
+  await b.settle(b.store.compaction!.flush());
+  const error = await new Promise<Error | undefined>((resolve) =>
+    b.store.copyRecords(result, new Uint8Array(result.totalBytes), 0, resolve),
+  );
+  assert.ok(error instanceof GantryError && error.code === 'REMOVED', String(error));
+  assert.ok(b.fs.openHandles <= open, `${b.fs.openHandles} of ${open}`);
+  await b.store.close();
+  assert.equal(b.fs.openHandles, 0);
 });

@@ -1,5 +1,5 @@
 export type { CompactionStore } from './compaction-store.ts';
 export { checkCompactionFiles } from './load-pairs.ts';
-export { openCompaction } from './open-compaction.ts';
+export { dropCompactionLogs, openCompaction } from './open-compaction.ts';
 export { isBlankKey } from './record-copy.ts';
 export { type CompactionReport, verifyCompaction } from './verify-folder.ts';

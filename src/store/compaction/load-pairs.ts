@@ -148,7 +148,33 @@ export function loadPairs(
   queueId: number,
   sizes: CompactionSizes,
   clean: boolean,
-): { list: PairList; hollow: FilePair[]; asides: number } {
+): LoadedPairs {
+  const made: FilePair[] = [];
+  try {
+    return findPairs(fs, logger, root, topic, queueId, sizes, clean, made);
+  } catch (error) {
+    for (const pair of made) pair.close();
+    throw error;
+  }
+}
+
+interface LoadedPairs {
+  list: PairList;
+  hollow: FilePair[];
+  asides: number;
+}
+
+/** Puts into `made` what it has opened. */
+function findPairs(
+  fs: FileSystem,
+  logger: Logger,
+  root: string,
+  topic: string,
+  queueId: number,
+  sizes: CompactionSizes,
+  clean: boolean,
+  made: FilePair[],
+): LoadedPairs {
   const logFolder = logFolderOf(root, topic, queueId);
   const queueFolder = queueFolderOf(root, topic, queueId);
   const list = new PairList(fs, logFolder, queueFolder, sizes);
@@ -160,6 +186,7 @@ export function loadPairs(
   if (bases.length > 0) for (const folder of [logFolder, queueFolder]) makeDirectoryDurably(fs, folder);
   for (const base of bases) {
     const pair = new FilePair(fs, logFolder, queueFolder, base, sizes);
+    made.push(pair);
     const hasLog = logs.has(base) && wholeLength(fs, logger, pair.log);
     const hasQueue = queues.has(base) && wholeLength(fs, logger, pair.queue);
     if (

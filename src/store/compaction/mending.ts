@@ -78,27 +78,35 @@ export function mendUnits(log: CompactionLog, pair: FilePair): number {
   const record = new RecordView();
   const key = new KeyLook();
   let mended = 0;
-  // Records lie one behind the other.
-  for (let next = 0, at = 0; next < pair.unitsWritten; next++) {
+  // Records lie one behind the other; `before`: where that of the last unit begins.
+  for (let next = 0, at = 0, before = -1; ; ) {
     scanUnits(pair.queue, next, (unit, index) => {
       if (unit.position !== pair.base + at || index >= pair.unitsWritten) return false;
+      before = at;
       at += unit.size;
       next = index + 1;
       return true;
     });
-    if (next >= pair.unitsWritten) break;
-    const bytes = recordBytesAt(pair, at);
-    if (bytes === undefined) break;
+    if (next >= pair.unitsWritten && (before < 0 || at === pair.logWritten)) break;
+    // It may be the unit before that is wrong, in what it says of its length.
+    const prior = before < 0 ? undefined : recordBytesAt(pair, before);
+    const isPrior = prior !== undefined && prior.length !== at - before;
+    if (isPrior) at = before;
+    const index = isPrior ? next - 1 : next;
+    const bytes = isPrior ? prior : recordBytesAt(pair, at);
+    if (bytes === undefined || index >= pair.unitsWritten) break;
     readRecord(bytes, viewOf(bytes), 0, bytes.length, Verify.STRUCTURE, record);
     key.look(bytes, record);
     const unit = new Uint8Array(UNIT_BYTES);
     writeUnit(viewOf(unit), 0, pair.base + at, bytes.length, key.tagsCode, record.storeTimestamp, record.queueOffset);
-    pair.queue.handle().writeSync(unit, 0, UNIT_BYTES, next * UNIT_BYTES);
+    pair.queue.handle().writeSync(unit, 0, UNIT_BYTES, index * UNIT_BYTES);
     pair.dirty = true;
     mended++;
     at += bytes.length;
+    next = index + 1;
+    before = -1;
     logger.warn(
-      `${pair.queue.path}: byte ${next * UNIT_BYTES}: the unit was none; it is written again from its record`,
+      `${pair.queue.path}: byte ${index * UNIT_BYTES}: the unit was none; it is written again from its record`,
     );
   }
   if (mended > 0) cache.forget(pair.queue);

@@ -1,6 +1,7 @@
 // Puts the compaction logs of a store together: what they see of the queues, the CommitLog and its reader.
 
 import { availableParallelism } from 'node:os';
+import { GantryError } from '../../common/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import { ConsumeQueue, canBeFolder, type QueueKinds } from '../consume-queue/index.ts';
 import type { StoreParts } from '../load-store.ts';
@@ -35,6 +36,25 @@ export function openCompaction(parts: StoreParts, log: CommitLog, reader: Messag
   });
   kinds.plain.onCreated = (topic, queueId) => store.queueCreated(topic, queueId);
   return store;
+}
+
+/**
+ * With compaction turned off: the log of a topic that is deleted goes all the same, or its messages would be those of the topic that is made anew.
+ */
+export function dropCompactionLogs({ fs, logger, config }: StoreParts, topic: string): void {
+  for (const kind of ['compactionCq', 'compactionLog']) {
+    const folder = `${config.storePathRootDir}/${COMPACTION_FOLDER}/${kind}`;
+    if (fs.stat(`${folder}/${topic}`) === undefined) continue;
+    try {
+      fs.removeTree(`${folder}/${topic}`);
+      fs.syncDirectory(folder);
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      logger.warn(
+        `${folder}/${topic} cannot be removed (${error.message}): the start that turns compaction on removes it`,
+      );
+    }
+  }
 }
 
 function sourceOf(log: CommitLog, kinds: QueueKinds, reader: MessageReader, deleted: DeletedTopics): CompactionSource {

@@ -101,7 +101,8 @@ function lookAt(
         break;
       }
       const start = unit.position - base;
-      const bytes = new Uint8Array(Math.min(unit.size, Math.max(0, logFile.size() - start)));
+      const room = start < 0 ? 0 : Math.max(0, logFile.size() - start);
+      const bytes = new Uint8Array(Math.min(unit.size, room));
       const got = bytes.length === 0 ? 0 : logFile.readSync(bytes, 0, bytes.length, start);
       const outcome = readRecord(bytes, viewOf(bytes), 0, got, Verify.BODY_CRC, record);
       if (outcome !== RecordOutcome.RECORD) {

@@ -170,8 +170,9 @@ async function mendPair(log: CompactionLog, pair: FilePair): Promise<void> {
   const record = new RecordView();
   for (let index = 0; index < pair.units; index++) {
     if (!readUnit(pair, index, unit)) break;
-    const bytes = new Uint8Array(unit.size);
-    const got = pair.log.handle().readSync(bytes, 0, unit.size, unit.position - pair.base);
+    const at = unit.position - pair.base;
+    const bytes = new Uint8Array(at >= 0 && at + unit.size <= pair.log.size ? unit.size : 0);
+    const got = bytes.length === 0 ? 0 : pair.log.handle().readSync(bytes, 0, unit.size, at);
     const reason = got < unit.size ? 'the file ends before it' : faultOf(bytes, viewOf(bytes), 0, unit, record);
     if (reason !== undefined) await mendRecord(log, pair, unit, reason);
   }

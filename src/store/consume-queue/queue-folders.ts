@@ -102,11 +102,16 @@ export class QueueFolders {
     this.dirty.add(`${this.#options.root}/${topic}`);
   }
 
-  /** Removes a topic's folder. */
+  /** Removes a topic's folder. Where that fails, the start tells what is of an earlier life by its places in the log. */
   removeTopic(topic: string): void {
-    const { fs, root } = this.#options;
+    const { fs, root, logger } = this.#options;
     const path = `${root}/${topic}`;
-    fs.removeTree(path);
+    try {
+      fs.removeTree(path);
+    } catch (error) {
+      if (!(error instanceof GantryError)) throw error;
+      logger.warn(`${path} cannot be removed: ${error.message}`);
+    }
     for (const dirty of this.dirty) {
       if (dirty === path || dirty.startsWith(`${path}/`)) this.dirty.delete(dirty);
     }

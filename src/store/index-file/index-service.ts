@@ -284,6 +284,13 @@ export class IndexService implements DerivedStore {
     this.#standstill = undefined;
   }
 
+  /** After a start that failed: lets the files go as they are. What they lack comes back from the log. */
+  release(): void {
+    this.#standstill ??= 'the start has failed';
+    for (const { writer } of this.#sealing) writer.abandon(() => {});
+    this.#writer?.abandon(() => {});
+  }
+
   // --- Files
 
   /** Gives `#writer` a file with room: the last one, or a new one. */

@@ -66,7 +66,18 @@ interface Start {
   reason: string;
 }
 
+/** @throws GantryError STORE_DAMAGED, IO, DISK_FULL; no read or sync of the log is under way then. */
 export async function recover(given: RecoverInput): Promise<RecoveryReport> {
+  const syncs = new LogSyncs(given.files);
+  try {
+    return await recoverWith(given, syncs);
+  } catch (error) {
+    await syncs.stop();
+    throw error;
+  }
+}
+
+async function recoverWith(given: RecoverInput, syncs: LogSyncs): Promise<RecoveryReport> {
   const { fs, clock, logger, files, kinds, index, dispatcher, damage } = given;
   const queues = kinds.plain;
   if (files.length === 0) return recoverEmpty(given);
@@ -76,7 +87,8 @@ export async function recover(given: RecoverInput): Promise<RecoveryReport> {
   const clean = given.clean && damage.mendedFrom === Number.POSITIVE_INFINITY;
   const input = { ...given, clean };
   const report = emptyReport(clean);
-  const durable = clean ? undefined : new LogSyncs(files, start.first);
+  const durable = clean ? undefined : syncs;
+  durable?.also(start.first);
   const scanStarted = clock.monotonic();
   let { scan, gap } = await scanFrom(input, start, report);
   if (gap !== undefined && start.dispatchFrom > files[0]!.base) {
@@ -237,12 +249,12 @@ async function scanFrom(
 class LogSyncs {
   readonly #files: readonly SegmentFile[];
   #from: number;
-  #last: Promise<void>;
+  #last: Promise<void> = Promise.resolve();
+  #stopped = false;
 
-  constructor(files: readonly SegmentFile[], from: number) {
+  constructor(files: readonly SegmentFile[]) {
     this.#files = files.slice();
-    this.#from = from;
-    this.#last = this.#chain(Promise.resolve(), files.slice(from));
+    this.#from = this.#files.length;
   }
 
   /** Syncs the files from index `from` on, too. */
@@ -256,20 +268,25 @@ class LogSyncs {
     return this.#last;
   }
 
+  /** Begins no further one; resolves when the one under way has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#last.catch(() => {});
+  }
+
   #chain(before: Promise<void>, files: readonly SegmentFile[]): Promise<void> {
     let last = before;
-    for (const file of files) {
-      last = last.then(
-        () =>
-          new Promise<void>((resolve, reject) => {
-            file.handle().sync((error) => (error === undefined ? resolve() : reject(error)));
-          }),
-      );
-    }
+    for (const file of files) last = last.then(() => (this.#stopped ? undefined : sync(file)));
     // It is waited for later; until then its failure is nobody's.
     last.catch(() => {});
     return last;
   }
+}
+
+function sync(file: SegmentFile): Promise<void> {
+  return new Promise((resolve, reject) => {
+    file.handle().sync((error) => (error === undefined ? resolve() : reject(error)));
+  });
 }
 
 /** The log ends before what the checkpoint speaks of: what is appended there from now on is not durable because the old bytes were. */

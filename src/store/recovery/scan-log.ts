@@ -13,6 +13,8 @@ const WINDOW_BYTES = 4 * 1024 * 1024;
 /** Room in front of a window for the record that began in the one before. */
 const CARRY_BYTES = 512 * 1024;
 const PROGRESS_EVERY_MS = 1000;
+/** What a disk writes whole. */
+const SECTOR_BYTES = 512;
 /** Bytes scanned before the loop gets a turn: what the index has collected goes to the disk meanwhile. */
 const SLICE_BYTES = 16 * 1024 * 1024;
 
@@ -220,8 +222,8 @@ class LogScan {
     const record = this.#pending;
     const result = this.#result;
     this.#isPending = false;
-    if (tornTail && record.physicalOffset >= tornFrom && holdsZero(this.#window, record)) {
-      const start = this.#at - record.totalSize;
+    const start = this.#at - record.totalSize;
+    if (tornTail && record.physicalOffset >= tornFrom && looksTorn(this.#window, record, start, this.#origin + start)) {
       const sound =
         propertyCrcHolds(this.#window, this.#view, start, this.#have) ||
         soundFollows(files, this.#fileIndex, this.#origin + this.#at, verify);
@@ -329,8 +331,11 @@ class LogScan {
     }
     const bytes = this.#aheadBytes;
     const handle = file.handle();
+    // A start that fails closes the file.
+    file.pin();
     const ahead = new Promise<number>((resolve, reject) => {
       handle.read(bytes, CARRY_BYTES, length, position, (error, got) => {
+        file.unpin();
         if (error === undefined) resolve(got);
         else reject(error);
       });
@@ -341,11 +346,25 @@ class LogScan {
   }
 }
 
-/** Whether topic or properties hold a byte 0, which no client sends and a page that never reached the disk consists of. */
-function holdsZero(bytes: Uint8Array, record: RecordView): boolean {
-  const end = record.propertiesEnd;
-  for (let i = record.topicStart; i < end; i++)
-    if (bytes[i] === 0 && (i < record.topicEnd || i >= record.propertiesStart)) return true;
+/**
+ * Whether the record that begins at `bytes[start]`, byte `position` of its file, has lost bytes of its topic or properties: what did not reach the
+ * disk are zeros, whole sectors of it or all up to its end. A byte 0 among others is one that a client has sent.
+ */
+function looksTorn(bytes: Uint8Array, record: RecordView, start: number, position: number): boolean {
+  const { topicStart, topicEnd, propertiesStart, propertiesEnd } = record;
+  for (let i = topicStart; i < topicEnd; i++) if (bytes[i] === 0) return true;
+  if (propertiesEnd === propertiesStart) return false;
+  if (bytes[propertiesEnd - 1] === 0) return true;
+  // What of the record lies in each sector that has properties.
+  const toSector = start - position;
+  let from = Math.max(start, propertiesStart - ((propertiesStart - toSector) % SECTOR_BYTES));
+  while (from < propertiesEnd) {
+    const end = Math.min(propertiesEnd, from - ((from - toSector) % SECTOR_BYTES) + SECTOR_BYTES);
+    let i = from;
+    while (i < end && bytes[i] === 0) i++;
+    if (i === end) return true;
+    from = end;
+  }
   return false;
 }
 

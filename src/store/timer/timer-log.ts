@@ -262,12 +262,17 @@ export class TimerLog {
     this.#blockEnd = Math.min(this.#blockEnd, origin);
   }
 
-  /** Removes files, oldest first, whose last unit's record lies below `minimum`; never the last one. How many. RocketMQ: deleteExpiredFileByOffsetForTimerLog. */
+  /**
+   * Removes files, oldest first, whose last unit's record lies below `minimum`; never the last one. How many. One that cannot be read is judged by
+   * the unit behind it: they come in the order of the CommitLog. RocketMQ: deleteExpiredFileByOffsetForTimerLog.
+   */
   removeBelow(minimum: number, unit: TimerUnit): number {
     let count = 0;
     const { fileSize } = this;
     while (this.#first + fileSize < Math.min(this.#last, this.#tailStart)) {
-      if (!this.read(this.lastUnitOf(this.#first), unit) || unit.offset >= minimum) break;
+      const last = this.lastUnitOf(this.#first);
+      const isKnown = this.read(last, unit) || this.read(this.#first + fileSize, unit);
+      if (!isKnown || unit.offset >= minimum) break;
       this.#closeReader();
       this.#fs.remove(this.#path(this.#first));
       this.#first += fileSize;

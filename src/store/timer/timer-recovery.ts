@@ -82,9 +82,18 @@ export function readIdleTimer(fs: FileSystem, root: string, logFileBytes: number
 
 /** Opens and mends the timer's files. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED, IO, DISK_FULL. */
 export async function recoverTimer(options: TimerOptions, truth: TimerTruth): Promise<RecoveredTimer> {
+  const log = new TimerLog(options.fs, options.root, options.logFileBytes);
+  try {
+    return await recover(options, truth, log);
+  } catch (error) {
+    log.close();
+    throw error;
+  }
+}
+
+async function recover(options: TimerOptions, truth: TimerTruth, log: TimerLog): Promise<RecoveredTimer> {
   const { fs, logger, root, precisionMs } = options;
   const wheel = new TimerWheel(fs, root, precisionMs);
-  const log = new TimerLog(fs, root, options.logFileBytes);
   const checkpoint = new TimerCheckpoint(fs, root);
   const known = checkpoint.load();
   log.load(known ? checkpoint.lastTimerLogFlushPos : 0);
