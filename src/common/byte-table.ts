@@ -12,23 +12,27 @@ import { javaHashUtf8 } from './java-hash.ts';
 
 const FIRST_SLOTS = 16;
 
-/** A table of entries by their `bytes`. The entry that was found or added last is looked at first: traffic comes in runs. */
-export class ByteTable<T extends { readonly bytes: Uint8Array }> {
+/** A table of entries by bytes. The entry that was found or added last is looked at first: traffic comes in runs. */
+export class ByteTable<T> {
   readonly #entries: T[] = [];
   #slots = new Int32Array(FIRST_SLOTS);
   #hashes = new Int32Array(FIRST_SLOTS);
   #starts = new Int32Array(FIRST_SLOTS + 1);
   #names = new Uint8Array(FIRST_SLOTS * 16);
+  /** The last entry, and where its bytes lie. */
   #last: T | undefined;
+  #lastBytes: Uint8Array = this.#names;
+  #lastStart = 0;
+  #lastLength = 0;
 
   /** The entry whose bytes equal `bytes[start, end)`. */
   find(bytes: Uint8Array, start: number, end: number): T | undefined {
     const length = end - start;
-    const last = this.#last;
     // Names that differ mostly do so at their end.
-    if (last !== undefined && length > 0 && last.bytes.length === length) {
-      const { bytes: name } = last;
-      if (name[length - 1] === bytes[end - 1] && sameBytes(name, 0, bytes, start, length)) return last;
+    if (this.#last !== undefined && length > 0 && this.#lastLength === length) {
+      const name = this.#lastBytes;
+      const from = this.#lastStart;
+      if (name[from + length - 1] === bytes[end - 1] && sameBytes(name, from, bytes, start, length)) return this.#last;
     }
     const hash = hashOf(bytes, start, end);
     const slots = this.#slots;
@@ -38,28 +42,37 @@ export class ByteTable<T extends { readonly bytes: Uint8Array }> {
       if (this.#hashes[n] !== hash) continue;
       const from = this.#starts[n]!;
       if (this.#starts[n + 1]! - from !== length || !sameBytes(this.#names, from, bytes, start, length)) continue;
-      this.#last = this.#entries[n];
-      return this.#last;
+      const found = this.#entries[n]!;
+      this.#look(found, this.#names, from, length);
+      return found;
     }
     return undefined;
   }
 
-  /** Adds an entry that `find` did not know. */
-  add(entry: T): void {
+  /** Adds an entry that `find` did not know; its bytes are copied. */
+  add(entry: T, bytes: Uint8Array): void {
     const n = this.#entries.push(entry) - 1;
-    const end = this.#starts[n]! + entry.bytes.length;
+    const from = this.#starts[n]!;
+    const end = from + bytes.length;
     if (2 * (n + 1) > this.#slots.length) this.#grow();
     if (end > this.#names.length) this.#names = grown(this.#names, Math.max(end, 2 * this.#names.length));
-    this.#names.set(entry.bytes, this.#starts[n]!);
+    this.#names.set(bytes, from);
     this.#starts[n + 1] = end;
-    this.#hashes[n] = hashOf(entry.bytes, 0, entry.bytes.length);
+    this.#hashes[n] = hashOf(bytes, 0, bytes.length);
     this.#place(n);
-    this.lookFirstAt(entry);
+    this.#look(entry, this.#names, from, bytes.length);
   }
 
-  /** Has the next `find` look at this entry first, without keeping it for longer. */
-  lookFirstAt(entry: T): void {
+  /** Has the next `find` look at this entry first, without keeping it for longer; its bytes stay as they are until then. */
+  lookFirstAt(entry: T, bytes: Uint8Array): void {
+    this.#look(entry, bytes, 0, bytes.length);
+  }
+
+  #look(entry: T, bytes: Uint8Array, start: number, length: number): void {
     this.#last = entry;
+    this.#lastBytes = bytes;
+    this.#lastStart = start;
+    this.#lastLength = length;
   }
 
   /** All entries that were added. */
