@@ -51,9 +51,6 @@ export interface TopicQueues {
   readonly topic: string;
   /** By queueId; sparse. Emptied when the topic is removed. */
   readonly queues: ConsumeQueue[];
-  /** Of a light queue: where its life begins in the log, as dispatch found it out at its `livesAt`th look at deletions. */
-  livesFrom: number;
-  livesAt: number;
 }
 
 /** Bytes of a name that every file system takes, and characters that are surely no more. */
@@ -76,8 +73,8 @@ export class ConsumeQueueStore {
   /** Syncs under way at once: few while the store runs, since others need the pool, too. */
   syncLanes = 2;
   readonly #topics = new Map<string, TopicQueues>();
-  /** Of those, what was looked for by bytes. */
-  #names = new ByteTable<TopicQueues>();
+  /** First queues of topics that were looked for by bytes. */
+  #names = new ByteTable<ConsumeQueue>();
   readonly #shared: SharedByQueues;
   readonly #blocks = new TailBlocks();
   /** Queues with 4 KiB or more to write, oldest first. */
@@ -141,21 +138,21 @@ export class ConsumeQueueStore {
   }
 
   #addTopic(topic: string, queues: ConsumeQueue[]): TopicQueues {
-    const entry = { topic, queues, livesFrom: 0, livesAt: -1 };
+    const entry = { topic, queues };
     this.#topics.set(topic, entry);
     return entry;
   }
 
-  /** The queues of the topic whose name is `bytes[start, end)`; undefined if there is no such topic. Makes no string, but at the first look. */
-  named(bytes: Uint8Array, start: number, end: number): TopicQueues | undefined {
+  /** The light queue that is called `bytes[start, end)`, if it exists. Makes no string, but at the first look. */
+  light(bytes: Uint8Array, start: number, end: number): ConsumeQueue | undefined {
     const known = this.#names.find(bytes, start, end);
     if (known !== undefined) return known;
     const own = copyBytes(bytes, start, end);
-    const entry = this.#topics.get(Buffer.from(own).toString('utf8'));
-    // Bytes that are no UTF-8 are not how any topic is called.
-    if (entry === undefined || !Buffer.from(entry.topic, 'utf8').equals(own)) return undefined;
-    this.#names.add(entry, own);
-    return entry;
+    const queue = this.find(Buffer.from(own).toString('utf8'), 0);
+    // Bytes that are no UTF-8 are not what any topic is called.
+    if (queue === undefined || !Buffer.from(queue.topic, 'utf8').equals(own)) return undefined;
+    this.#names.add(queue, own);
+    return queue;
   }
 
   /** Whether a topic has a queue. */
@@ -416,6 +413,7 @@ export class ConsumeQueueStore {
     const queues = this.#topics.get(queue.topic)?.queues;
     if (queues === undefined) return;
     delete queues[queue.queueId];
+    this.#names = new ByteTable();
     if (queues.every((other) => other === undefined)) this.remove(queue.topic);
   }
 
@@ -425,6 +423,7 @@ export class ConsumeQueueStore {
     if (entry === undefined) return;
     this.ext?.removedTopic(topic);
     this.#topics.delete(topic);
+    // Light queues come and go in any number: none is kept that has gone.
     this.#names = new ByteTable();
     for (const queue of entry.queues) {
       if (queue === undefined) continue;

@@ -57,9 +57,12 @@ export class ConsumeQueue {
   listed = false;
   /** Whether someone wants to be told of arrivals (a held pull). */
   watched = false;
+  readonly #shared: SharedByQueues;
+  /** Of a light queue: where its life begins in the log, as dispatch found out at its `livesAt`th look at deletions. */
+  livesFrom = 0;
+  livesAt = -1;
 
   #first = NO_BLOCK;
-  readonly #shared: SharedByQueues;
   readonly topic: string;
   readonly queueId: number;
   files: SegmentFile[] = [];

@@ -299,15 +299,13 @@ export class Dispatcher {
       if (digit < 0 || digit > 9) return false;
       ordinal = ordinal * 10 + digit;
     }
-    const light = this.#queues.named(bytes, start, end);
-    const queue = light?.queues[0];
+    const queue = this.#queues.light(bytes, start, end);
     if (queue === undefined) return false;
-    if (light!.livesAt !== this.#looks) {
-      light!.livesAt = this.#looks;
-      light!.livesFrom = this.#livesFrom(light!.topic);
+    if (queue.livesAt !== this.#looks) {
+      queue.livesAt = this.#looks;
+      queue.livesFrom = this.#livesFrom(queue.topic);
     }
-    if (record.physicalOffset >= light!.livesFrom)
-      this.#putInto(bytes, record, topic, light!.topic, queue, ordinal, tagsCode);
+    if (record.physicalOffset >= queue.livesFrom) this.#putInto(bytes, record, topic, queue, true, ordinal, tagsCode);
     return true;
   }
 
@@ -328,16 +326,16 @@ export class Dispatcher {
     }
     if (record.physicalOffset < livesFrom) return;
     const queue = this.#queues.findOrCreate(name, queueId);
-    this.#putInto(bytes, record, topic, name, queue, ordinal, tagsCode);
+    this.#putInto(bytes, record, topic, queue, isLightQueue(name), ordinal, tagsCode);
   }
 
-  /** Puts a record's unit into the queue called `name`, which is not its topic's. */
+  /** Puts a record's unit into a queue that is not its topic's. */
   #putInto(
     bytes: Uint8Array,
     record: RecordView,
     topic: DispatchTopic,
-    name: string,
     queue: ConsumeQueue,
+    isLight: boolean,
     ordinal: number,
     tagsCode: number,
   ): void {
@@ -345,11 +343,11 @@ export class Dispatcher {
     const isRepeat = record.physicalOffset + record.totalSize <= queue.maxPhysicalEnd;
     if (!isRepeat && ordinal - queue.maxOffset > queue.unitsPerFile && !queue.isFresh) {
       // Nobody but a client that makes numbers up leaves such a gap.
-      this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
+      this.#odd(record, topic, `it claims ordinal ${ordinal} in ${queue.topic}, which ends at ${queue.maxOffset}`);
       return;
     }
-    this.#put(bytes, name, record, queue, ordinal, tagsCode, undefined);
-    if (!isRepeat && isLightQueue(name)) this.onLightArrival?.(name);
+    this.#put(bytes, queue.topic, record, queue, ordinal, tagsCode, undefined);
+    if (!isRepeat && isLight) this.onLightArrival?.(queue.topic);
   }
 
   #putBatch(

@@ -127,7 +127,7 @@ export class SpecialPuts {
     const end = table.valueEnd(index);
     for (let i = start; i < end; i++) if (names[i] === COMMA || names[i]! <= SPACE) return false;
     if (!isLightName(names, start, end) || !mayNameLightQueues(topic)) return false;
-    const queue = this.#kinds.plain.named(names, start, end)?.queues[0];
+    const queue = this.#kinds.plain.light(names, start, end);
     if (queue === undefined) return false;
     this.#one = queue;
     this.isLight = true;
