@@ -3,9 +3,9 @@
 // Thousands of topics in turn mean that nothing of the last one's is in the processor's nearest cache. So a search stays in a few small
 // arrays until it has found its entry:
 //
-//     #slots   entry number + 1, 0 where free; open addressing, at most half full
-//        └─► #hashes   of each entry         └─► #names [#starts[n], #starts[n + 1])   the bytes of entry n
-//                                            └─► #entries
+//     #slots   entry number + 1, 0 where free, and beside it the entry's hash; open addressing, at most half full
+//        └─► #names [#starts[n], #starts[n + 1])   the bytes of entry n
+//        └─► #entries
 
 import { sameBytes } from './bytes.ts';
 import { javaHashUtf8 } from './java-hash.ts';
@@ -15,8 +15,7 @@ const FIRST_SLOTS = 16;
 /** A table of entries by bytes. The entry that was found or added last is looked at first: traffic comes in runs. */
 export class ByteTable<T> {
   readonly #entries: T[] = [];
-  #slots = new Int32Array(FIRST_SLOTS);
-  #hashes = new Int32Array(FIRST_SLOTS);
+  #slots = new Int32Array(2 * FIRST_SLOTS);
   #starts = new Int32Array(FIRST_SLOTS + 1);
   #names = new Uint8Array(FIRST_SLOTS * 16);
   /** The last entry, and where its bytes lie. */
@@ -37,9 +36,9 @@ export class ByteTable<T> {
     const hash = hashOf(bytes, start, end);
     const slots = this.#slots;
     const mask = slots.length - 1;
-    for (let slot = hash & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
+    for (let slot = (2 * hash) & mask; slots[slot] !== 0; slot = (slot + 2) & mask) {
+      if (slots[slot + 1] !== hash) continue;
       const n = slots[slot]! - 1;
-      if (this.#hashes[n] !== hash) continue;
       const from = this.#starts[n]!;
       if (this.#starts[n + 1]! - from !== length || !sameBytes(this.#names, from, bytes, start, length)) continue;
       const found = this.#entries[n]!;
@@ -54,12 +53,11 @@ export class ByteTable<T> {
     const n = this.#entries.push(entry) - 1;
     const from = this.#starts[n]!;
     const end = from + bytes.length;
-    if (2 * (n + 1) > this.#slots.length) this.#grow();
+    if (4 * (n + 1) > this.#slots.length) this.#grow();
     if (end > this.#names.length) this.#names = grown(this.#names, Math.max(end, 2 * this.#names.length));
     this.#names.set(bytes, from);
     this.#starts[n + 1] = end;
-    this.#hashes[n] = hashOf(bytes, 0, bytes.length);
-    this.#place(n);
+    place(this.#slots, n + 1, hashOf(bytes, 0, bytes.length));
     this.#look(entry, this.#names, from, bytes.length);
   }
 
@@ -80,20 +78,21 @@ export class ByteTable<T> {
     return this.#entries;
   }
 
-  #place(n: number): void {
-    const mask = this.#slots.length - 1;
-    let slot = this.#hashes[n]! & mask;
-    while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
-    this.#slots[slot] = n + 1;
-  }
-
   #grow(): void {
-    const size = 2 * this.#slots.length;
-    this.#hashes = grown(this.#hashes, size);
-    this.#starts = grown(this.#starts, size + 1);
-    this.#slots = new Int32Array(size);
-    for (let n = 0; n < this.#entries.length - 1; n++) this.#place(n);
+    const old = this.#slots;
+    const slots = new Int32Array(2 * old.length);
+    for (let slot = 0; slot < old.length; slot += 2) if (old[slot] !== 0) place(slots, old[slot]!, old[slot + 1]!);
+    this.#slots = slots;
+    this.#starts = grown(this.#starts, slots.length / 2 + 1);
   }
+}
+
+function place(slots: Int32Array, value: number, hash: number): void {
+  const mask = slots.length - 1;
+  let slot = (2 * hash) & mask;
+  while (slots[slot] !== 0) slot = (slot + 2) & mask;
+  slots[slot] = value;
+  slots[slot + 1] = hash;
 }
 
 function grown<A extends Int32Array | Uint8Array>(old: A, length: number): A {

@@ -76,11 +76,10 @@ export class QueueFolders {
       throw new GantryError('STORE_DAMAGED', `${queue.folder} ends at ${last.end}, a unit belongs at byte ${byte}`);
     }
     const { folder } = queue;
-    this.dirty.add(folder);
-    if (last === undefined && fs.stat(folder) === undefined) {
+    if (last === undefined) {
       fs.makeDirectory(folder);
       this.doubtNames(queue);
-    }
+    } else this.dirty.add(folder);
     const file = new SegmentFile(fs, queue, base, fileSize, true);
     const handle = fs.open(file.path, 'create');
     try {
