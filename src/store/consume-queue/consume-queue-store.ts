@@ -20,10 +20,13 @@ const WRITES_PER_SWEEP = 32;
 /** Files made in one sweep. */
 const CREATES_PER_SWEEP = 8;
 /**
- * Tail bytes of all queues that may wait before the oldest are written although they hold less than 4 KiB: with 100,000 queues 32 units each.
- * A write to a queue whose file is not open takes some 40 microseconds, and the first one, which makes file and folders, 200.
+ * Units of all queues that may wait before the oldest are written although they fill less than 4 KiB: 64 MiB, and where these are fewer than so
+ * many a queue, up to 96 MiB. A write to a queue whose file is not open takes some 40 microseconds, and the first one, which makes file and
+ * folders, 200.
  */
-const WAITING_BUDGET_UNITS = (64 * 1024 * 1024) / CQ_UNIT_BYTES;
+const LEAST_BUDGET_UNITS = (64 * 1024 * 1024) / CQ_UNIT_BYTES;
+const MOST_BUDGET_UNITS = (96 * 1024 * 1024) / CQ_UNIT_BYTES;
+const BUDGET_UNITS_PER_QUEUE = 48;
 /** Open files kept. */
 const MAX_OPEN = 256;
 /** Units of a tail that are kept for readers although they are in the files, as long as all tails together are no larger than this. */
@@ -191,7 +194,8 @@ export class ConsumeQueueStore {
       full.shift();
     }
     const waiting = this.#waiting;
-    while (this.#waitingUnits > WAITING_BUDGET_UNITS && waiting.length > 0 && writes > 0) {
+    const budget = Math.max(LEAST_BUDGET_UNITS, Math.min(MOST_BUDGET_UNITS, waiting.length * BUDGET_UNITS_PER_QUEUE));
+    while (this.#waitingUnits > budget && waiting.length > 0 && writes > 0) {
       const queue = waiting.peek()!;
       if (queue.waiting > 0) {
         this.#write(queue);
@@ -201,7 +205,7 @@ export class ConsumeQueueStore {
       queue.listed = false;
     }
     this.#created = 0;
-    return this.#waitingUnits > WAITING_BUDGET_UNITS || full.length > 0;
+    return this.#waitingUnits > budget || full.length > 0;
   }
 
   /**
