@@ -84,7 +84,7 @@ async function createTopics(addr: string, count: number): Promise<void> {
   }
 }
 
-/** Ms; -1 if the broker gave up: all queues were written to in its last seconds, and it has five to make them durable. */
+/** Ms; -1 if the broker gave up. All queues were written to in its last seconds: it has as many files to make durable. */
 async function timeOfStop(broker: RunningBroker): Promise<number> {
   const before = performance.now();
   try {

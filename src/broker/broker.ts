@@ -109,6 +109,8 @@ export class Broker {
   readonly #services: readonly Service[];
   readonly #timers: Timer[] = [];
   #stopping: Promise<void> | undefined;
+  /** Parts of the stop that have ended. */
+  #stopSteps = 0;
 
   private constructor(
     context: BrokerContext,
@@ -329,16 +331,26 @@ export class Broker {
     return this.#stopping;
   }
 
+  /** How far a stop is: `moved` is another number each time something has got on, `filesLeft` what the store has still to make durable. */
+  get stopState(): { moved: number; filesLeft: number } {
+    const { moved, filesLeft } = this.context.store.closeState;
+    return { moved: moved + this.#stopSteps, filesLeft };
+  }
+
   async #stop(): Promise<void> {
     const { context } = this;
     await this.registration.stop();
+    this.#stopSteps++;
     this.#hold.stop();
     this.#waits.stop();
     context.lite.hold.stop();
     context.coldData.stop();
     await this.#server.close(STOP_GRACE_MS);
+    this.#stopSteps++;
     await this.#stopServices();
+    this.#stopSteps++;
     await context.store.close();
+    this.#stopSteps++;
     for (const service of this.#services) await service.close?.();
     context.orders.clean();
     const { topics, mappings, groups, offsets, filters, requestModes, orders } = context;
@@ -366,7 +378,10 @@ export class Broker {
     for (const timer of this.#timers) timer.cancel();
     this.#spread.stop();
     this.#routes.stop();
-    for (const service of this.#services.toReversed()) await service.stop();
+    for (const service of this.#services.toReversed()) {
+      await service.stop();
+      this.#stopSteps++;
+    }
   }
 
   /** Old clients dial `listenPort - 2` as well; a broker without that door serves all others. */

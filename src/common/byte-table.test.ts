@@ -11,7 +11,7 @@ test('finds entries by bytes inside others, also of one hash', () => {
   const table = new ByteTable<Entry>();
   // "Aa" and "BB" have one hash.
   const added = ['Aa', 'BB', 'AaBB', ''].map(entry);
-  for (const one of added) table.add(one);
+  for (const one of added) table.add(one, one.bytes);
   const around = Buffer.from('xAaBBx');
   assert.equal(table.find(around, 1, 3), added[0]);
   assert.equal(table.find(around, 3, 5), added[1]);
@@ -26,9 +26,9 @@ test('finds entries by bytes inside others, also of one hash', () => {
 test('an entry that is only looked at first is gone with the next one', () => {
   const table = new ByteTable<Entry>();
   const kept = entry('kept');
-  table.add(kept);
+  table.add(kept, kept.bytes);
   const brief = entry('brief');
-  table.lookFirstAt(brief);
+  table.lookFirstAt(brief, brief.bytes);
   assert.equal(table.find(brief.bytes, 0, 5), brief);
   assert.equal(table.find(kept.bytes, 0, 4), kept);
   assert.equal(table.find(brief.bytes, 0, 5), undefined);

@@ -4,6 +4,7 @@ export { copyBytes, indexOfByte, peekI64, readI64, sameBytes, toHex, viewOf, wri
 export { type Clock, FakeClock, systemClock, type Timer } from './clock.ts';
 export { COPY_WITH_CRC_LIMIT, copyWithCrc32, crc32 } from './crc32.ts';
 export { ErrorCode, errorText, GantryError } from './errors.ts';
+export { Fifo } from './fifo.ts';
 export { Histogram } from './histogram.ts';
 export { javaHashUtf8, javaStringHash } from './java-hash.ts';
 export { CollectingLogger, type Logger, silentLogger } from './logger.ts';

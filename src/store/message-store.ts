@@ -395,6 +395,13 @@ export class MessageStore {
     return true;
   }
 
+  /** How far a `close` is: `moved` is another number each time something has got on, `filesLeft` are queue files and folders to make durable. */
+  get closeState(): { moved: number; filesLeft: number } {
+    const { committed, flushed, dispatched, indexed } = this.watermarks;
+    const { moved, left } = this.#kinds.plain.flushState;
+    return { moved: committed + flushed + dispatched + indexed + moved, filesLeft: left };
+  }
+
   /** Stops: refuses puts, commits, syncs, dispatches all, makes the derived stores and the checkpoint durable, removes `abort`. */
   close(): Promise<void> {
     return this.#engine.close();

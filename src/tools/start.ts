@@ -34,15 +34,13 @@ import {
   storeDirectory,
 } from './server-settings.ts';
 import { untilSignal } from './signals.ts';
+import { STOP_TICK_MS, type StopState, StopWatch } from './stop-watch.ts';
 import { lockStore } from './store-lock.ts';
 
 export interface StartOptions extends BrokerOptions {
   namesrvPort?: string;
   namesrvConfig?: string;
 }
-
-/** A stop that takes longer is given up; the next start recovers. */
-const STOP_LIMIT_MS = 4500;
 
 const LOOPBACK = '127.0.0.1';
 
@@ -154,8 +152,37 @@ async function planBroker(settings: Settings, host: string, options: BrokerOptio
   return { settings, host, name: settings.text('brokerName') ?? name, store, address };
 }
 
-/** Steps that undo what was opened, the last first. */
-type Running = Array<() => Promise<void> | void>;
+/** What was opened. */
+class Running {
+  /** Steps that undo it, the last first. */
+  readonly steps: Array<() => Promise<void> | void> = [];
+  /** How far the stop of a broker is. */
+  broker: (() => StopState) | undefined;
+  #ended = 0;
+
+  push(step: () => Promise<void> | void): void {
+    this.steps.push(step);
+  }
+
+  /** Undoes every step, and fails with the first failure once all are done. */
+  async undo(): Promise<void> {
+    const failures: unknown[] = [];
+    for (const step of this.steps.reverse()) {
+      try {
+        await step();
+      } catch (error) {
+        failures.push(error);
+      }
+      this.#ended++;
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  get state(): StopState {
+    const { moved, filesLeft } = this.broker?.() ?? { moved: 0, filesLeft: 0 };
+    return { moved: moved + this.#ended, filesLeft };
+  }
+}
 
 /** Makes the directory and takes the lock. Until `keep`, giving up removes what was made. */
 function takeStore(store: string, running: Running): { keep(): void } {
@@ -204,6 +231,7 @@ async function openBroker(
   };
   const broker = await Broker.start(options);
   running.push(() => broker.stop());
+  running.broker = () => broker.stopState;
   return {
     name,
     cluster: String(settings.value('brokerClusterName')),
@@ -250,7 +278,7 @@ async function run(
   process.on('exit', () => logger.flush());
   // A signal that comes while a long recovery runs is not lost.
   const signal = untilSignal();
-  const running: Running = [];
+  const running = new Running();
   try {
     for (const warning of settings.flatMap((part) => part.warnings)) logger.warn(warning);
     const opened = await open(running, logger);
@@ -259,31 +287,17 @@ async function run(
     if (options.logJson === true) logger.info('ready', facts);
     else process.stdout.write(banner(facts));
   } catch (error) {
-    await undo(running);
+    await running.undo();
     logger.drop();
     throw error;
   }
   logger.info(`${await signal}: stopping`);
-  // The limit is for a disk or a peer that does not answer.
-  const limit = setTimeout(() => {
-    logger.error(`not stopped after ${STOP_LIMIT_MS} ms; the next start will recover`);
-    process.exit(ExitCode.FAILED);
-  }, STOP_LIMIT_MS);
-  await undo(running);
-  clearTimeout(limit);
+  const watch = new StopWatch(() => running.state, logger);
+  const timer = setInterval(() => {
+    if (!watch.tick()) process.exit(ExitCode.FAILED);
+  }, STOP_TICK_MS);
+  await running.undo();
+  clearInterval(timer);
   logger.info('stopped');
   return ExitCode.OK;
-}
-
-/** Undoes every step, and fails with the first failure once all are done. */
-async function undo(running: Running): Promise<void> {
-  const failures: unknown[] = [];
-  for (const step of running.reverse()) {
-    try {
-      await step();
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
 }

@@ -35,6 +35,8 @@ export class LightSends {
 
   /** Completes the properties of a send that was taken; why it is refused, or undefined. */
   rewrite(table: PropertyTable, topic: string): LightRefusal | undefined {
+    const { enableLmq, enableMultiDispatch } = this.#context.store.config;
+    if (enableLmq && enableMultiDispatch && table.find(this.#lite) < 0) return undefined;
     const lite = table.get(this.#lite) ?? '';
     const refusal = lightRefusal(this.#context, topic, lite, table.get(this.#names) ?? '');
     if (refusal === undefined && lite !== '') table.put(this.#names, Buffer.from(lightQueueOf(topic, lite)));

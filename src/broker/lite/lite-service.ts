@@ -84,7 +84,8 @@ export class LiteService {
   start(): void {
     const { clock, config, store } = this.#options;
     store.onLightArrival((queue) => {
-      if (isLiteQueue(queue)) this.events.arrived(queue);
+      // Of very many queues even their names are seldom at hand.
+      if (!this.subscriptions.isEmpty && isLiteQueue(queue)) this.events.arrived(queue);
     });
     this.#timers.push(
       clock.every(config.liteEventCheckInterval, () => this.events.scan()),

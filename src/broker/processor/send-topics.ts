@@ -87,8 +87,8 @@ export class SendTopics {
     };
     // Every name of a light queue exists.
     const isKept = topic.fault === undefined && !isLightQueue(name) && this.#context.topics.has(name);
-    if (isKept) this.#topics.add(topic);
-    else this.#topics.lookFirstAt(topic);
+    if (isKept) this.#topics.add(topic, own);
+    else this.#topics.lookFirstAt(topic, own);
     return topic;
   }
 

@@ -12,9 +12,10 @@
 
 import { type Clock, type Logger, peekI64, SeldomWarning, viewOf, writeI64 } from '../../common/index.ts';
 import type { Ready } from '../segment/index.ts';
-import { type ConsumeQueue, CQ_UNIT_BYTES, unitOffset } from './consume-queue.ts';
+import type { ConsumeQueue } from './consume-queue.ts';
 import type { ConsumeQueueStore } from './consume-queue-store.ts';
 import { type Stream, StreamStore, type StreamStoreOptions } from './stream-store.ts';
+import { CQ_UNIT_BYTES, unitOffset } from './unit.ts';
 
 /** Bytes of an ext unit without filter bits. */
 export const EXT_UNIT_BYTES = 20;
@@ -112,10 +113,8 @@ export class ConsumeQueueExt {
     view.setInt16(at + 18, bitBytes);
     if (bitBytes > 0) stream.tail.set(bits, at + EXT_UNIT_BYTES);
     this.#streams.appended(stream, size);
-    const unit = queue.tailAt(queue.maxOffset - 1);
     const high = Math.floor(position / TWO_32);
-    queue.tailView.setInt32(unit + 12, (high + TWO_31) | 0);
-    queue.tailView.setInt32(unit + 16, (position - high * TWO_32) | 0);
+    queue.retag((high + TWO_31) | 0, (position - high * TWO_32) | 0);
   }
 
   /** Looks up the tag that the ext unit at `position` says; `ready` as in ReadCache.copy. */

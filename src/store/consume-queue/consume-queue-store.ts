@@ -5,12 +5,14 @@
 // Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
 // only then may the caller publish a position (I5).
 
-import { assert, type Clock, type GantryError, type Logger } from '../../common/index.ts';
+import { assert, ByteTable, type Clock, copyBytes, Fifo, type GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
-import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
-import { ConsumeQueue, CQ_UNIT_BYTES, FILLER_SIZE, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
+import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
+import { ConsumeQueue, type SharedByQueues, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 import { QueueFolders } from './queue-folders.ts';
+import { TailBlocks } from './tail-blocks.ts';
+import { CQ_UNIT_BYTES, FILLER_SIZE } from './unit.ts';
 import { UnsyncedFiles } from './unsynced-files.ts';
 
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
@@ -18,14 +20,20 @@ const WRITES_PER_SWEEP = 32;
 /** Files made in one sweep. */
 const CREATES_PER_SWEEP = 8;
 /**
- * Tail bytes of all queues that may wait before the oldest are written although they hold less than 4 KiB: with 100,000 queues 32 units each.
- * A write to a queue whose file is not open takes some 40 microseconds, and the first one, which makes file and folders, 200.
+ * Units of all queues that may wait before the oldest are written although they fill less than 4 KiB: 64 MiB, and where these are fewer than so
+ * many a queue, up to 96 MiB. A write to a queue whose file is not open takes some 40 microseconds, and the first one, which makes file and
+ * folders, 200.
  */
-const WAITING_BUDGET_BYTES = 64 * 1024 * 1024;
+const LEAST_BUDGET_UNITS = (64 * 1024 * 1024) / CQ_UNIT_BYTES;
+const MOST_BUDGET_UNITS = (96 * 1024 * 1024) / CQ_UNIT_BYTES;
+const BUDGET_UNITS_PER_QUEUE = 48;
 /** Open files kept. */
 const MAX_OPEN = 256;
-/** Filler units written at once. */
-const FILLER_STEP_UNITS = 3200;
+/** Units of a tail that are kept for readers although they are in the files, as long as all tails together are no larger than this. */
+const KEEP_UNITS = 128;
+const KEEP_BYTES = 8 * 1024 * 1024;
+/** Units written at once. */
+const WRITE_STEP_UNITS = 3200;
 /** Queues handled before the loop gets a turn. */
 const FLUSH_SLICE = 64;
 const PAGE_BYTES = 4096;
@@ -41,10 +49,9 @@ export interface ConsumeQueueStoreOptions {
   cache: ReadCache;
 }
 
-/** The queues of one topic, with what dispatch needs to find them from a record's bytes. */
+/** The queues of one topic. */
 export interface TopicQueues {
   readonly topic: string;
-  readonly bytes: Uint8Array;
   /** By queueId; sparse. Emptied when the topic is removed. */
   readonly queues: ConsumeQueue[];
 }
@@ -69,20 +76,29 @@ export class ConsumeQueueStore {
   /** Syncs under way at once: few while the store runs, since others need the pool, too. */
   syncLanes = 2;
   readonly #topics = new Map<string, TopicQueues>();
+  /** First queues of topics that were looked for by bytes. */
+  #names = new ByteTable<ConsumeQueue>();
+  readonly #shared: SharedByQueues;
+  readonly #blocks = new TailBlocks();
   /** Queues with 4 KiB or more to write, oldest first. */
-  #full: ConsumeQueue[] = [];
-  /** Queues with anything to write, oldest first. */
-  #waiting: ConsumeQueue[] = [];
+  readonly #full = new Fifo<ConsumeQueue>();
+  /** Queues with anything to write, oldest first. Those that were removed meanwhile have nothing. */
+  readonly #waiting = new Fifo<ConsumeQueue>();
   #waitingUnits = 0;
+  readonly #step = new Uint8Array(WRITE_STEP_UNITS * CQ_UNIT_BYTES);
   readonly #folders: QueueFolders;
   readonly #unsynced: UnsyncedFiles<ConsumeQueue>;
   #created = 0;
+  /** Writes so far, and tails that the flush under way has still to write. */
+  #writes = 0;
+  #toWrite = 0;
 
   constructor(options: ConsumeQueueStoreOptions) {
     this.#options = options;
     this.#fs = options.fs;
     this.fileSize = Math.ceil(options.fileSize / CQ_UNIT_BYTES) * CQ_UNIT_BYTES;
     this.unitsPerFile = this.fileSize / CQ_UNIT_BYTES;
+    this.#shared = { root: options.root, unitsPerFile: this.unitsPerFile, blocks: this.#blocks };
     const setting = 'mappedFileSizeConsumeQueue';
     const { fileSize } = this;
     this.#folders = new QueueFolders({ ...options, fileSize, setting, unitBytes: CQ_UNIT_BYTES, mostOpen: MAX_OPEN });
@@ -91,6 +107,8 @@ export class ConsumeQueueStore {
       folders: this.#folders,
       onSynced: (queue, file, written) => {
         queue.synced = Math.max(queue.synced, Math.min(written, file.end / CQ_UNIT_BYTES));
+        // Of a queue that stands still only what is in the files is needed.
+        if (queue.synced === queue.maxOffset && this.#blocks.usedBytes > KEEP_BYTES) queue.freeTail();
       },
     });
   }
@@ -105,12 +123,13 @@ export class ConsumeQueueStore {
 
   /** The queue, made (without any file) if it does not exist. Requires that the topic `canBeFolder`. */
   findOrCreate(topic: string, queueId: number): ConsumeQueue {
-    const queues = this.topic(topic).queues;
-    let queue = queues[queueId];
+    let queue = this.find(topic, queueId);
     if (queue === undefined) {
       assert(canBeFolder(topic), 'a queue of a topic that cannot be a folder');
-      queue = new ConsumeQueue(topic, queueId, `${this.#options.root}/${topic}/${queueId}`, this.unitsPerFile);
-      queues[queueId] = queue;
+      queue = new ConsumeQueue(topic, queueId, this.#shared);
+      // Most topics of a store with very many have one queue, and an array that is made with it takes no room for more.
+      if (queueId === 0 && !this.#topics.has(topic)) this.#addTopic(topic, [queue]);
+      else this.topic(topic).queues[queueId] = queue;
       this.onCreated?.(topic, queueId);
     }
     return queue;
@@ -118,12 +137,25 @@ export class ConsumeQueueStore {
 
   /** All queues of a topic, made (empty) if there are none. */
   topic(topic: string): TopicQueues {
-    let entry = this.#topics.get(topic);
-    if (entry === undefined) {
-      entry = { topic, bytes: Buffer.from(topic, 'utf8'), queues: [] };
-      this.#topics.set(topic, entry);
-    }
+    return this.#topics.get(topic) ?? this.#addTopic(topic, []);
+  }
+
+  #addTopic(topic: string, queues: ConsumeQueue[]): TopicQueues {
+    const entry = { topic, queues };
+    this.#topics.set(topic, entry);
     return entry;
+  }
+
+  /** The light queue that is called `bytes[start, end)`, if it exists. Makes no string, but at the first look. */
+  light(bytes: Uint8Array, start: number, end: number): ConsumeQueue | undefined {
+    const known = this.#names.find(bytes, start, end);
+    if (known !== undefined) return known;
+    const own = copyBytes(bytes, start, end);
+    const queue = this.find(Buffer.from(own).toString('utf8'), 0);
+    // Bytes that are no UTF-8 are not what any topic is called.
+    if (queue === undefined || !Buffer.from(queue.topic, 'utf8').equals(own)) return undefined;
+    this.#names.add(queue, own);
+    return queue;
   }
 
   /** Whether a topic has a queue. */
@@ -152,26 +184,28 @@ export class ConsumeQueueStore {
   /** Writes a bounded number of tails; call it once per loop turn that dispatched. Answers true if more wait than the budget allows. */
   sweep(): boolean {
     let writes = WRITES_PER_SWEEP;
-    let at = 0;
-    while (at < this.#full.length && writes > 0 && this.#created < CREATES_PER_SWEEP) {
-      const queue = this.#full[at++]!;
-      if (queue.waiting < WRITE_UNITS) continue;
-      this.#write(queue);
-      writes--;
+    const full = this.#full;
+    for (let queue = full.peek(); queue !== undefined && writes > 0; queue = full.peek()) {
+      if (this.#created >= CREATES_PER_SWEEP) break;
+      if (queue.waiting >= WRITE_UNITS) {
+        this.#write(queue);
+        writes--;
+      }
+      full.shift();
     }
-    this.#full.splice(0, at);
-    at = 0;
-    while (this.#waitingUnits * CQ_UNIT_BYTES > WAITING_BUDGET_BYTES && at < this.#waiting.length && writes > 0) {
-      const queue = this.#waiting[at++]!;
-      queue.listed = false;
+    const waiting = this.#waiting;
+    const budget = Math.max(LEAST_BUDGET_UNITS, Math.min(MOST_BUDGET_UNITS, waiting.length * BUDGET_UNITS_PER_QUEUE));
+    while (this.#waitingUnits > budget && waiting.length > 0 && writes > 0) {
+      const queue = waiting.peek()!;
       if (queue.waiting > 0) {
         this.#write(queue);
         writes--;
       }
+      waiting.shift();
+      queue.listed = false;
     }
-    this.#waiting.splice(0, at);
     this.#created = 0;
-    return this.#waitingUnits * CQ_UNIT_BYTES > WAITING_BUDGET_BYTES || this.#full.length > 0;
+    return this.#waitingUnits > budget || full.length > 0;
   }
 
   /**
@@ -179,23 +213,24 @@ export class ConsumeQueueStore {
    * without an error. A file whose sync failed is written again and synced by the next flush.
    */
   flush(done: (error: GantryError | undefined) => void): void {
-    const queues = this.#waiting;
-    this.#waiting = [];
-    this.#full = [];
+    const queues = this.#waiting.drain();
+    this.#full.drain();
     let at = 0;
     const writeSlice = (): void => {
       const end = Math.min(at + FLUSH_SLICE, queues.length);
       try {
         for (; at < end; at++) {
           const queue = queues[at]!;
-          queue.listed = false;
           if (queue.waiting > 0) this.#write(queue);
+          queue.listed = false;
         }
+        this.#toWrite = queues.length - at;
       } catch (error) {
+        this.#toWrite = 0;
+        // One that was cut meanwhile has nothing to write, and is listed again with its next unit.
         for (const queue of queues.slice(at)) {
-          // One that was cut meanwhile has nothing to write, and is listed again with its next unit.
           queue.listed = queue.waiting > 0;
-          if (queue.listed && !this.#waiting.includes(queue)) this.#waiting.push(queue);
+          if (queue.listed) this.#waiting.push(queue);
         }
         return done(error as GantryError);
       }
@@ -229,7 +264,7 @@ export class ConsumeQueueStore {
   readUnits(queue: ConsumeQueue, ordinal: number, count: number, target: Uint8Array, ready: Ready): number {
     const end = Math.min(queue.maxOffset, ordinal + count);
     if (queue.inTail(ordinal)) {
-      target.set(queue.tail.subarray(queue.tailAt(ordinal), queue.tailAt(end)));
+      queue.copyTail(ordinal, end, target);
       return end - ordinal;
     }
     const byte = ordinal * CQ_UNIT_BYTES;
@@ -250,7 +285,7 @@ export class ConsumeQueueStore {
     const end = Math.min(queue.maxOffset, ordinal + count);
     if (ordinal >= end) return 0;
     if (queue.inTail(ordinal)) {
-      target.set(queue.tail.subarray(queue.tailAt(ordinal), queue.tailAt(end)));
+      queue.copyTail(ordinal, end, target);
       return end - ordinal;
     }
     const byte = ordinal * CQ_UNIT_BYTES;
@@ -301,7 +336,10 @@ export class ConsumeQueueStore {
 
   /** Finds every queue on disk, without opening a file. @throws GantryError STORE_FILE_SIZE, STORE_DAMAGED. */
   load(): void {
-    for (const { topic, queueId, files } of this.#folders.load()) this.findOrCreate(topic, queueId).files = files;
+    for (const { topic, queueId, files } of this.#folders.load()) {
+      const queue = this.findOrCreate(topic, queueId);
+      queue.files = files.map(({ base, size }) => new SegmentFile(this.#fs, queue, base, size, true));
+    }
   }
 
   /** Files and folders that a killed process made may be in the cache alone: the next flush makes their names durable. */
@@ -346,7 +384,7 @@ export class ConsumeQueueStore {
     assert(queue.isFresh, 'a queue that holds something begins anew');
     const end = ordinal * CQ_UNIT_BYTES;
     const file = this.#create(queue, end);
-    const fillers = fillerUnits(Math.min(this.unitsPerFile, FILLER_STEP_UNITS));
+    const fillers = fillerUnits(Math.min(this.unitsPerFile, WRITE_STEP_UNITS));
     for (let at = file.base; at < end; at += fillers.length) {
       this.#folders.handle(file).writeSync(fillers, 0, Math.min(fillers.length, end - at), at - file.base);
     }
@@ -379,6 +417,7 @@ export class ConsumeQueueStore {
     const queues = this.#topics.get(queue.topic)?.queues;
     if (queues === undefined) return;
     delete queues[queue.queueId];
+    this.#names = new ByteTable();
     if (queues.every((other) => other === undefined)) this.remove(queue.topic);
   }
 
@@ -388,16 +427,17 @@ export class ConsumeQueueStore {
     if (entry === undefined) return;
     this.ext?.removedTopic(topic);
     this.#topics.delete(topic);
+    // Light queues come and go in any number: none is kept that has gone.
+    this.#names = new ByteTable();
     for (const queue of entry.queues) {
       if (queue === undefined) continue;
       this.#waitingUnits -= queue.waiting;
       for (const file of queue.files) this.#forget(file);
       queue.files = [];
       queue.written = queue.maxOffset;
+      queue.freeTail();
     }
     entry.queues.length = 0;
-    this.#waiting = this.#waiting.filter((queue) => queue.topic !== topic);
-    this.#full = this.#full.filter((queue) => queue.topic !== topic);
     this.#folders.removeTopic(topic);
   }
 
@@ -415,6 +455,11 @@ export class ConsumeQueueStore {
     return Math.max(this.#waiting.length, this.#unsynced.all().size);
   }
 
+  /** How far a flush is: `moved` grows with all that is written or synced, `left` are files and folders. */
+  get flushState(): { moved: number; left: number } {
+    return { moved: this.#writes + this.#unsynced.synced, left: this.#toWrite + this.#unsynced.left };
+  }
+
   /** Nothing waits to be written or synced. */
   get isDurable(): boolean {
     return this.#waitingUnits === 0 && this.#unsynced.all().size === 0 && this.#folders.dirty.size === 0;
@@ -427,16 +472,22 @@ export class ConsumeQueueStore {
 
   #write(queue: ConsumeQueue): void {
     if (queue.namesInDoubt) this.doubtNames(queue);
+    // Where its records begin is asked for when its units may be gone from the tail.
+    const { minOffset } = queue;
+    if (queue.minPhysicalOffset < 0 && queue.written <= minOffset && minOffset < queue.maxOffset)
+      queue.minPhysicalOffset = queue.physicalOffsetAt(minOffset);
     while (queue.written < queue.maxOffset) {
       const byte = queue.written * CQ_UNIT_BYTES;
       const file = segmentAt(queue.files, byte) ?? this.#create(queue, byte);
-      const end = Math.min(queue.maxOffset, file.end / CQ_UNIT_BYTES);
-      const length = (end - queue.written) * CQ_UNIT_BYTES;
-      this.#folders.handle(file).writeSync(queue.tail, queue.tailAt(queue.written), length, byte - file.base);
+      const end = Math.min(queue.maxOffset, file.end / CQ_UNIT_BYTES, queue.written + WRITE_STEP_UNITS);
+      const length = queue.copyTail(queue.written, end, this.#step);
+      this.#folders.handle(file).writeSync(this.#step, 0, length, byte - file.base);
       this.#waitingUnits -= end - queue.written;
       queue.written = end;
+      this.#writes++;
       this.#unsynced.add(file, queue);
     }
+    queue.trimTail(this.#blocks.usedBytes > KEEP_BYTES ? 0 : KEEP_UNITS);
   }
 
   #create(queue: ConsumeQueue, byte: number): SegmentFile {

@@ -1,30 +1,21 @@
 // One ConsumeQueue: for topic and queueId, where the message of each ordinal lies. docs/formats/consume-queue.md is its page.
 //
-//   unit N at byte N * 20 of the queue's space:  physicalOffset i64 | size i32 | tagsCode i64
-//
 //   minOffset            synced      written                        maxOffset        nextOffset
 //   |---- files ---------|-----------|===== tail in memory =========|   (puts that are not dispatched yet)
 //                              tailStart ^ (older units are kept there for readers at the tail)
 //
-// An idle queue costs this object and nothing else: no handle, no mapping, no timer. Its tail is written when 4 KiB are
-// waiting, when the tails of all queues use up their budget, at the thorough flush, and at the stop (consume-queue-store.ts).
+// An idle queue costs this object and nothing else: no handle, no mapping, no timer. Its tail, blocks of the store's (tail-blocks.ts), is
+// written when 4 KiB are waiting, when the tails of all queues use up their budget, at the thorough flush, and at the stop
+// (consume-queue-store.ts).
 //
 // Invariants: synced <= written <= maxOffset <= nextOffset; tailStart <= written; I2: unit N lies at N * 20.
 
-import { peekI64, type QueueOffset, writeI64 } from '../../common/index.ts';
+import { assert, writeI64 } from '../../common/index.ts';
 import type { SegmentFile } from '../segment/index.ts';
 import type { Stream } from './stream-store.ts';
+import { BLOCK_UNITS, NO_BLOCK, type TailBlocks } from './tail-blocks.ts';
+import { CQ_UNIT_BYTES, FILLER_SIZE, unitOffset, unitSize } from './unit.ts';
 
-/** Bytes of a unit. */
-export const CQ_UNIT_BYTES = 20;
-/** Size field of a unit that only fills a queue's beginning or a gap: there is no message at that ordinal. */
-export const FILLER_SIZE = 0x7fffffff;
-
-const EMPTY = new Uint8Array(0);
-const EMPTY_VIEW = new DataView(EMPTY.buffer);
-const FIRST_TAIL_UNITS = 8;
-/** A tail of this many units grows no more if half of them are in the files. */
-const KEEP_UNITS = 64;
 /** A tail of this many waiting units is worth a write. */
 export const WRITE_UNITS: number = Math.floor(4096 / CQ_UNIT_BYTES);
 
@@ -40,6 +31,14 @@ export const UnitPut = {
 } as const;
 export type UnitPut = (typeof UnitPut)[keyof typeof UnitPut];
 
+/** What all queues of a store have in common. */
+export interface SharedByQueues {
+  /** `<root>/consumequeue`. */
+  readonly root: string;
+  readonly unitsPerFile: number;
+  readonly blocks: TailBlocks;
+}
+
 export class ConsumeQueue {
   // What each put touches comes first: with thousands of queues in turn, every further cache line of the object is a miss.
   /** Ordinal that the next put gets. */
@@ -50,22 +49,22 @@ export class ConsumeQueue {
   written = 0;
   /** Ordinal of the tail's first unit. */
   tailStart = 0;
-  /** Bytes of `tail`. */
-  tailBytes = 0;
-  tailView: DataView = EMPTY_VIEW;
+  /** Block of the tail's newest units; the oldest lie in `#first`. */
+  #last = NO_BLOCK;
   /** End of the newest unit's record in the log, -1 if there is none. */
   maxPhysicalEnd = -1;
   /** Whether it stands in the store's list of queues with something to write. */
   listed = false;
   /** Whether someone wants to be told of arrivals (a held pull). */
   watched = false;
+  readonly #shared: SharedByQueues;
+  /** Of a light queue: where its life begins in the log, as dispatch found out at its `livesAt`th look at deletions. */
+  livesFrom = 0;
+  livesAt = -1;
 
-  tail: Uint8Array = EMPTY;
+  #first = NO_BLOCK;
   readonly topic: string;
   readonly queueId: number;
-  readonly folder: string;
-  /** Units of one file. */
-  readonly unitsPerFile: number;
   files: SegmentFile[] = [];
   /** First readable ordinal. */
   minOffset = 0;
@@ -84,15 +83,24 @@ export class ConsumeQueue {
   /** Recovery: taken as it was saved, without a look at its files' content. */
   unseen = false;
 
-  constructor(topic: string, queueId: number, folder: string, unitsPerFile: number) {
+  constructor(topic: string, queueId: number, shared: SharedByQueues) {
+    this.#shared = shared;
     this.topic = topic;
     this.queueId = queueId;
-    this.folder = folder;
-    this.unitsPerFile = unitsPerFile;
+  }
+
+  /** Units of one file. */
+  get unitsPerFile(): number {
+    return this.#shared.unitsPerFile;
+  }
+
+  get folder(): string {
+    return `${this.#shared.root}/${this.topic}/${this.queueId}`;
   }
 
   /** Starts out at `offset` with nothing in memory: after a load, or for a fresh queue whose first message has that ordinal. */
   resetTo(offset: number, maxPhysicalEnd: number): void {
+    this.#freeAll();
     this.maxOffset = offset;
     this.nextOffset = offset;
     this.written = offset;
@@ -132,9 +140,57 @@ export class ConsumeQueue {
     return ordinal >= this.tailStart;
   }
 
-  /** Index in `tail` of an ordinal's unit. */
-  tailAt(ordinal: number): number {
-    return (ordinal - this.tailStart) * CQ_UNIT_BYTES;
+  /** Copies the units [ordinal, end), which are in the tail, to `target`; answers their bytes. */
+  copyTail(ordinal: number, end: number, target: Uint8Array): number {
+    const blocks = this.#shared.blocks;
+    let block = this.#blockOf(ordinal);
+    let at = 0;
+    for (let next = ordinal; next < end; block = blocks.after(block)) {
+      const place = (next - this.tailStart) & (BLOCK_UNITS - 1);
+      const units = Math.min(BLOCK_UNITS - place, end - next);
+      at = copyUnits(blocks.bytesOf(block), blocks.startOf(block) + place * CQ_UNIT_BYTES, units, target, at);
+      next += units;
+    }
+    return at;
+  }
+
+  /** Of a unit in the tail: where its record lies, or -1 for a filler. */
+  physicalOffsetAt(ordinal: number): number {
+    const block = this.#blockOf(ordinal);
+    const view = this.#shared.blocks.viewOf(block);
+    const at = this.#unitIn(block, ordinal);
+    return unitSize(view, at) === FILLER_SIZE ? -1 : unitOffset(view, at);
+  }
+
+  /** Of a unit in the tail: where its record ends, or -1 for a filler. */
+  physicalEndAt(ordinal: number): number {
+    const start = this.physicalOffsetAt(ordinal);
+    const block = this.#blockOf(ordinal);
+    return start < 0 ? -1 : start + unitSize(this.#shared.blocks.viewOf(block), this.#unitIn(block, ordinal));
+  }
+
+  /** Gives the newest unit, which is in the tail, another tagsCode. */
+  retag(high: number, low: number): void {
+    const view = this.#shared.blocks.viewOf(this.#last);
+    const at = this.#unitIn(this.#last, this.maxOffset - 1);
+    view.setInt32(at + 12, high);
+    view.setInt32(at + 16, low);
+  }
+
+  /** Lets go of units in the files, but for the newest `keep` and what shares a block with units that are to be kept. */
+  trimTail(keep: number): void {
+    const blocks = this.#shared.blocks;
+    const until = Math.min(this.written, this.maxOffset - keep);
+    while (this.#first !== this.#last && this.tailStart + BLOCK_UNITS <= until) {
+      this.#first = blocks.giveBack(this.#first);
+      this.tailStart += BLOCK_UNITS;
+    }
+  }
+
+  /** Lets go of the whole tail, which is in the files. */
+  freeTail(): void {
+    this.#freeAll();
+    this.tailStart = this.maxOffset;
   }
 
   /** Units that wait to be written. */
@@ -144,15 +200,16 @@ export class ConsumeQueue {
 
   /** Forgets units from `ordinal` on that are only in memory or whose files the caller has cut. */
   cutTo(ordinal: number, maxPhysicalEnd: number): void {
+    assert(ordinal <= this.maxOffset, 'a queue is cut behind its end');
     if (ordinal <= this.minOffset) {
       this.minOffset = ordinal;
       this.minPhysicalOffset = -1;
     }
+    this.#cutTail(ordinal);
     this.maxOffset = ordinal;
     this.nextOffset = ordinal;
     this.written = Math.min(this.written, ordinal);
     this.synced = Math.min(this.synced, ordinal);
-    this.tailStart = Math.min(this.tailStart, ordinal);
     this.maxPhysicalEnd = maxPhysicalEnd;
   }
 
@@ -170,52 +227,62 @@ export class ConsumeQueue {
   }
 
   #append(physicalOffset: number, size: number, tagsCode: number): void {
-    let at = (this.maxOffset - this.tailStart) * CQ_UNIT_BYTES;
-    if (at === this.tailBytes) at = this.#makeRoom();
-    const view = this.tailView;
+    const blocks = this.#shared.blocks;
+    const place = (this.maxOffset - this.tailStart) & (BLOCK_UNITS - 1);
+    if (place === 0) {
+      this.#last = blocks.take(this.#last);
+      if (this.#first === NO_BLOCK) this.#first = this.#last;
+    }
+    const view = blocks.viewOf(this.#last);
+    const at = blocks.startOf(this.#last) + place * CQ_UNIT_BYTES;
     writeI64(view, at, physicalOffset);
     view.setInt32(at + 8, size);
     writeI64(view, at + 12, tagsCode);
     this.maxOffset++;
   }
 
-  /** Drops units that are in the files, keeping the newer half for readers; grows the tail if too many wait. */
-  #makeRoom(): number {
-    const units = this.maxOffset - this.tailStart;
-    const drop = Math.min(this.written - this.tailStart, units >> 1);
-    if ((units >= WRITE_UNITS && drop >= units >> 2) || (units >= KEEP_UNITS && drop === units >> 1)) {
-      this.tail.copyWithin(0, drop * CQ_UNIT_BYTES);
-      this.tailStart += drop;
-    } else {
-      const grown = new Uint8Array(Math.max(FIRST_TAIL_UNITS, units * 2) * CQ_UNIT_BYTES);
-      grown.set(this.tail);
-      this.tail = grown;
-      this.tailBytes = grown.length;
-      this.tailView = new DataView(grown.buffer);
+  /** The block of a unit in the tail. */
+  #blockOf(ordinal: number): number {
+    if (this.maxOffset - ordinal <= ((this.maxOffset - this.tailStart - 1) & (BLOCK_UNITS - 1)) + 1) return this.#last;
+    let block = this.#first;
+    for (let at = this.tailStart + BLOCK_UNITS; at <= ordinal; at += BLOCK_UNITS)
+      block = this.#shared.blocks.after(block);
+    return block;
+  }
+
+  #unitIn(block: number, ordinal: number): number {
+    return this.#shared.blocks.startOf(block) + ((ordinal - this.tailStart) & (BLOCK_UNITS - 1)) * CQ_UNIT_BYTES;
+  }
+
+  /** Takes the units from `ordinal` on out of the tail. */
+  #cutTail(ordinal: number): void {
+    if (ordinal <= this.tailStart) {
+      this.#freeAll();
+      this.tailStart = ordinal;
+      return;
     }
-    return (this.maxOffset - this.tailStart) * CQ_UNIT_BYTES;
+    if (ordinal >= this.maxOffset) return;
+    const last = this.#blockOf(ordinal - 1);
+    for (let block = this.#shared.blocks.after(last); block !== NO_BLOCK; ) block = this.#shared.blocks.giveBack(block);
+    this.#shared.blocks.endAt(last);
+    this.#last = last;
+  }
+
+  #freeAll(): void {
+    for (let block = this.#first; block !== NO_BLOCK; ) block = this.#shared.blocks.giveBack(block);
+    this.#first = NO_BLOCK;
+    this.#last = NO_BLOCK;
   }
 }
 
-/** Whether a unit's fields can be one: RocketMQ ends a queue's data at the first unit that is not. */
-export function isUnit(view: DataView, at: number): boolean {
-  return view.getInt32(at + 8) > 0 && view.getInt32(at) >= 0;
-}
-
-export function unitOffset(view: DataView, at: number): number {
-  return peekI64(view, at);
-}
-
-export function unitSize(view: DataView, at: number): number {
-  return view.getInt32(at + 8);
-}
-
-/** The low 32 bits of the tagsCode, all that a tag filter looks at. */
-export function unitTag(view: DataView, at: number): number {
-  return view.getInt32(at + 16);
-}
-
-/** A unit's ordinal as the brand that callers want. */
-export function ordinal(value: number): QueueOffset {
-  return value as QueueOffset;
+/** A loop: of a block's few bytes a native call would want an array of its own. Answers the position behind the copy. */
+function copyUnits(source: Uint8Array, start: number, units: number, target: Uint8Array, at: number): number {
+  let to = at;
+  for (let from = start, end = start + units * CQ_UNIT_BYTES; from < end; from += 4, to += 4) {
+    target[to] = source[from]!;
+    target[to + 1] = source[from + 1]!;
+    target[to + 2] = source[from + 2]!;
+    target[to + 3] = source[from + 3]!;
+  }
+  return to;
 }

@@ -75,16 +75,25 @@ export class QueueFolders {
     if (last !== undefined && last.end !== base) {
       throw new GantryError('STORE_DAMAGED', `${queue.folder} ends at ${last.end}, a unit belongs at byte ${byte}`);
     }
-    this.dirty.add(queue.folder);
-    if (last === undefined && fs.stat(queue.folder) === undefined) {
-      fs.makeDirectory(queue.folder);
+    const { folder } = queue;
+    if (last === undefined) {
+      fs.makeDirectory(folder);
       this.doubtNames(queue);
-    }
-    const file = new SegmentFile(fs, queue.folder, base, fileSize, true);
+    } else this.dirty.add(folder);
+    const file = new SegmentFile(fs, queue, base, fileSize, true);
     const handle = fs.open(file.path, 'create');
-    handle.truncateSync(fileSize);
-    handle.close();
-    queue.files.push(file);
+    try {
+      handle.truncateSync(fileSize);
+    } catch (error) {
+      handle.close();
+      throw error;
+    }
+    // It is about to be written.
+    file.adopt(handle);
+    this.opened(file);
+    // A list that grows by itself takes room for seventeen.
+    if (last === undefined) queue.files = [file];
+    else queue.files.push(file);
     return file;
   }
 

@@ -17,6 +17,15 @@ export function isLightQueue(topic: string): boolean {
   return topic.startsWith(LMQ_PREFIX);
 }
 
+const LMQ_BYTES = Buffer.from(LMQ_PREFIX);
+
+/** As `isLightQueue`, of a name that is `bytes[start, end)`. */
+export function isLightName(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start < LMQ_BYTES.length) return false;
+  for (let i = 0; i < LMQ_BYTES.length; i++) if (bytes[start + i] !== LMQ_BYTES[i]) return false;
+  return true;
+}
+
 export class QueueKinds {
   readonly plain: ConsumeQueueStore;
   readonly batch: BatchQueueStore;

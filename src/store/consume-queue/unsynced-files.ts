@@ -24,6 +24,10 @@ export class UnsyncedFiles<Q extends { readonly written: number }> {
   readonly #files = new Map<SegmentFile, Q>();
   /** Files whose sync has failed. */
   readonly #suspect = new Set<SegmentFile>();
+  /** Syncs that have ended, of files and of folders. */
+  synced = 0;
+  /** Files and folders that the call under way has still to sync. */
+  left = 0;
 
   constructor(options: UnsyncedFilesOptions<Q>) {
     this.#options = options;
@@ -52,9 +56,12 @@ export class UnsyncedFiles<Q extends { readonly written: number }> {
     let at = 0;
     let running = 0;
     let firstError: GantryError | undefined;
+    this.left = files.length + folders.length;
     const ended: Done = (error) => {
       firstError ??= error;
       running--;
+      this.synced++;
+      this.left = files.length + folders.length - at + running;
       go();
     };
     const go = (): void => {

@@ -36,6 +36,7 @@ import {
   type ConsumeQueueExt,
   type ConsumeQueueStore,
   canBeFolder,
+  isLightName,
   isLightQueue,
   type QueueKinds,
   UnitPut,
@@ -68,7 +69,6 @@ export interface KeyIndex {
   putKey(hash: number, physicalOffset: number, storeTimestamp: number): void;
 }
 
-const LIGHT_PREFIX = Buffer.from('%LMQ%');
 const COMMA = 0x2c;
 const SPACE = 0x20;
 /** Milliseconds until an index that failed is tried again. */
@@ -76,8 +76,9 @@ const INDEX_RETRY_MS = 500;
 
 interface DispatchTopic {
   readonly name: string;
-  readonly bytes: Uint8Array;
   readonly isSchedule: boolean;
+  /** Whether its records may go to further queues. */
+  readonly mayGoFurther: boolean;
   /** Unfinished Java hashes of `topic#` and `topic#T#`. */
   readonly keySeed: number;
   readonly tagSeed: number;
@@ -131,6 +132,8 @@ export class Dispatcher {
   readonly #ext: ConsumeQueueExt | undefined;
   readonly #seldom: SeldomWarning;
   #topics = new ByteTable<DispatchTopic>();
+  /** Changes of where topics begin, so far. */
+  #looks = 0;
   readonly #record = new RecordView();
   readonly #properties = new RecordProperties();
   #indexRetryAt = 0;
@@ -196,7 +199,8 @@ export class Dispatcher {
       if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
       else if (record.physicalOffset >= topic.livesFrom) {
         const tagsCode = this.#tagsCode(bytes, record, topic);
-        this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
+        const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
+        this.#put(bytes, topic.name, record, queue, record.queueOffset, tagsCode, this.#ext);
       }
     }
     this.lastStoreTimestamp = record.storeTimestamp;
@@ -220,17 +224,16 @@ export class Dispatcher {
     this.onSetAside?.(record);
   }
 
-  /** Puts the unit of a record into one queue, with an ext unit where `ext` is given, and tells who waits for it. */
+  /** Puts the unit of a record into one queue of `topic`, with an ext unit where `ext` is given, and tells who waits for it. */
   #put(
     bytes: Uint8Array,
-    topic: DispatchTopic,
+    topic: string,
     record: RecordView,
-    queueId: number,
+    queue: ConsumeQueue,
     ordinal: number,
     tagsCode: number,
     ext: ConsumeQueueExt | undefined,
   ): void {
-    const queue = topic.queues[queueId] ?? this.#queue(topic, queueId);
     const { physicalOffset, totalSize } = record;
     if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, physicalOffset);
     let outcome = this.#queues.put(queue, physicalOffset, totalSize, tagsCode, ordinal);
@@ -241,30 +244,22 @@ export class Dispatcher {
     }
     if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, ordinal, outcome);
     if (ext !== undefined && (outcome === UnitPut.APPENDED || outcome === UnitPut.AFTER_GAP)) {
-      const bits = this.#options.filterBits?.(topic.name, bytes, record.propertiesStart, record.propertiesEnd);
+      const bits = this.#options.filterBits?.(topic, bytes, record.propertiesStart, record.propertiesEnd);
       ext.put(queue, tagsCode, record.storeTimestamp, bits);
     }
-    if (queue.watched) this.#arrived(bytes, topic, record, queueId, queue.maxOffset, tagsCode);
+    if (queue.watched) this.#arrived(bytes, topic, record, queue.queueId, queue.maxOffset, tagsCode);
   }
 
   #arrived(
     bytes: Uint8Array,
-    topic: DispatchTopic,
+    topic: string,
     record: RecordView,
     queueId: number,
     maxOffset: number,
     tagsCode: number,
   ): void {
     const { propertiesStart, propertiesEnd } = record;
-    this.#options.onArrival(
-      topic.name,
-      queueId,
-      queueOffset(maxOffset),
-      tagsCode,
-      bytes,
-      propertiesStart,
-      propertiesEnd,
-    );
+    this.#options.onArrival(topic, queueId, queueOffset(maxOffset), tagsCode, bytes, propertiesStart, propertiesEnd);
   }
 
   /** A record of a batch topic, or one that names further queues. RocketMQ: the light queues' units come after the topic's own, without ext. */
@@ -275,9 +270,11 @@ export class Dispatcher {
     if (lives) topic.isBatch ??= this.#options.kinds.isBatch(topic.name) ?? isInnerBatch;
     if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
     const tagsCode = this.#tagsCode(bytes, record, topic);
-    if (lives && !topic.isBatch)
-      this.#put(bytes, topic, record, record.queueId, record.queueOffset, tagsCode, this.#ext);
-    const goesFurther = this.#options.multiDispatch && !(lives && topic.isBatch) && mayGoFurther(topic.name);
+    if (lives && !topic.isBatch) {
+      const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
+      this.#put(bytes, topic.name, record, queue, record.queueOffset, tagsCode, this.#ext);
+    }
+    const goesFurther = this.#options.multiDispatch && !(lives && topic.isBatch) && topic.mayGoFurther;
     if (goesFurther && this.#properties.hasInner && this.#putInOneLight(bytes, record, topic, tagsCode)) return;
     const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
     if (lives && topic.isBatch) this.#putBatch(bytes, record, topic, tagsCode, properties);
@@ -286,23 +283,15 @@ export class Dispatcher {
     if (further === undefined) return;
     if (further.fault !== undefined) this.#odd(record, topic, further.fault);
     for (const { name, queueId, ordinal } of further.places) {
-      const nameBytes = Buffer.from(name, 'utf8');
-      const target = this.#topic(nameBytes, 0, nameBytes.length);
-      this.#putFurther(bytes, record, topic, target, queueId, ordinal, tagsCode);
+      this.#putFurther(bytes, record, topic, name, queueId, ordinal, tagsCode);
     }
   }
 
   /** What nearly all records with light queues are: one name, one ordinal, and the queue is there. False: nothing was done. */
   #putInOneLight(bytes: Uint8Array, record: RecordView, topic: DispatchTopic, tagsCode: number): boolean {
     const { multiDispatchStart: start, multiDispatchEnd: end, multiOffsetStart, multiOffsetEnd } = this.#properties;
-    if (
-      end - start < LIGHT_PREFIX.length ||
-      multiOffsetEnd === multiOffsetStart ||
-      multiOffsetEnd - multiOffsetStart > 15
-    ) {
-      return false;
-    }
-    for (let i = 0; i < LIGHT_PREFIX.length; i++) if (bytes[start + i] !== LIGHT_PREFIX[i]) return false;
+    const digits = multiOffsetEnd - multiOffsetStart;
+    if (digits === 0 || digits > 15 || !isLightName(bytes, start, end)) return false;
     for (let i = start; i < end; i++) if (bytes[i] === COMMA || bytes[i]! <= SPACE) return false;
     let ordinal = 0;
     for (let i = multiOffsetStart; i < multiOffsetEnd; i++) {
@@ -310,37 +299,55 @@ export class Dispatcher {
       if (digit < 0 || digit > 9) return false;
       ordinal = ordinal * 10 + digit;
     }
-    this.#putFurther(bytes, record, topic, this.#topic(bytes, start, end), 0, ordinal, tagsCode);
+    const queue = this.#queues.light(bytes, start, end);
+    if (queue === undefined) return false;
+    if (queue.livesAt !== this.#looks) {
+      queue.livesAt = this.#looks;
+      queue.livesFrom = this.#livesFrom(queue.topic);
+    }
+    if (record.physicalOffset >= queue.livesFrom) this.#putInto(bytes, record, topic, queue, true, ordinal, tagsCode);
     return true;
   }
 
-  /** Puts a record's unit into one of the further queues that it names. */
+  /** Puts a record's unit into one of the further queues that it names, which may be there or not. */
   #putFurther(
     bytes: Uint8Array,
     record: RecordView,
     topic: DispatchTopic,
-    target: DispatchTopic,
+    name: string,
     queueId: number,
     ordinal: number,
     tagsCode: number,
   ): void {
-    const { name } = target;
-    target.isBatch ??= this.#options.kinds.isBatch(name) ?? false;
-    if (target.livesFrom === Number.POSITIVE_INFINITY || target.isBatch || ordinal < 0) {
+    const livesFrom = this.#livesFrom(name);
+    if (livesFrom === Number.POSITIVE_INFINITY || this.#options.kinds.isBatch(name) === true || ordinal < 0) {
       this.#odd(record, topic, `it cannot go to ${JSON.stringify(name)}, which has no place for it`);
       return;
     }
-    if (record.physicalOffset < target.livesFrom) return;
-    const queue = target.queues[queueId] ?? this.#queue(target, queueId);
+    if (record.physicalOffset < livesFrom) return;
+    const queue = this.#queues.findOrCreate(name, queueId);
+    this.#putInto(bytes, record, topic, queue, isLightQueue(name), ordinal, tagsCode);
+  }
+
+  /** Puts a record's unit into a queue that is not its topic's. */
+  #putInto(
+    bytes: Uint8Array,
+    record: RecordView,
+    topic: DispatchTopic,
+    queue: ConsumeQueue,
+    isLight: boolean,
+    ordinal: number,
+    tagsCode: number,
+  ): void {
     if (this.onRecovered !== undefined && !queue.rebuilt) this.onRecovered(queue, ordinal, record.physicalOffset);
     const isRepeat = record.physicalOffset + record.totalSize <= queue.maxPhysicalEnd;
-    if (!isRepeat && !queue.isFresh && ordinal - queue.maxOffset > queue.unitsPerFile) {
+    if (!isRepeat && ordinal - queue.maxOffset > queue.unitsPerFile && !queue.isFresh) {
       // Nobody but a client that makes numbers up leaves such a gap.
-      this.#odd(record, topic, `it claims ordinal ${ordinal} in ${name}, which ends at ${queue.maxOffset}`);
+      this.#odd(record, topic, `it claims ordinal ${ordinal} in ${queue.topic}, which ends at ${queue.maxOffset}`);
       return;
     }
-    this.#put(bytes, target, record, queueId, ordinal, tagsCode, undefined);
-    if (!isRepeat && isLightQueue(name)) this.onLightArrival?.(name);
+    this.#put(bytes, queue.topic, record, queue, ordinal, tagsCode, undefined);
+    if (!isRepeat && isLight) this.onLightArrival?.(queue.topic);
   }
 
   #putBatch(
@@ -363,7 +370,7 @@ export class Dispatcher {
       outcome = batch.put(queue, physicalOffset, totalSize, tagsCode, storeTimestamp, base, count);
     }
     if (outcome !== UnitPut.APPENDED && outcome !== UnitPut.REPEATED) this.#disorder(record, queue, base, outcome);
-    if (queue.watched) this.#arrived(bytes, topic, record, record.queueId, queue.maxOffset, tagsCode);
+    if (queue.watched) this.#arrived(bytes, topic.name, record, record.queueId, queue.maxOffset, tagsCode);
   }
 
   /** Something in a record's properties makes no sense: it is counted and named, and stops nothing. */
@@ -469,15 +476,15 @@ export class Dispatcher {
     const name = Buffer.from(own).toString('utf8');
     const topic: DispatchTopic = {
       name,
-      bytes: own,
       isSchedule: name === SCHEDULE_TOPIC,
+      mayGoFurther: mayGoFurther(name),
       keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
       tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
       livesFrom: this.#livesFrom(name),
       isBatch: undefined,
       queues: [],
     };
-    this.#topics.add(topic);
+    this.#topics.add(topic, own);
     return topic;
   }
 
@@ -489,9 +496,9 @@ export class Dispatcher {
 
   /** Deletions, or a cut of the log, have changed where topics begin. What a deleted topic gets from now on finds fresh queues. */
   livesChanged(): void {
-    // Also where one begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time. And light
-    // queues come and go in any number: none is kept that has gone.
+    // Also where one begins as before: after a cut of the log a topic may be deleted at the very place at which it was last time.
     this.#topics = new ByteTable();
+    this.#looks++;
   }
 
   /** Queues have been removed: records that come find the ones that there are then. */

@@ -7,7 +7,7 @@
 import { type Clock, crc32, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import { type AnyQueue, ConsumeQueue, FILLER_SIZE, unitOffset, unitSize } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue } from '../consume-queue/index.ts';
 import type { IndexProgress } from '../index-file/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
 
@@ -99,18 +99,14 @@ function* pieces({ logicsPhysicalOffset, queues, index, deleted, logMinimum, sum
 function physicalEndOf(queue: AnyQueue): number {
   if (queue.synced === queue.maxOffset) return queue.maxPhysicalEnd;
   if (!(queue instanceof ConsumeQueue)) return -1;
-  const { synced, tailView } = queue;
-  if (synced <= queue.tailStart) return -1;
-  const at = queue.tailAt(synced - 1);
-  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at) + unitSize(tailView, at);
+  return queue.synced <= queue.tailStart ? -1 : queue.physicalEndAt(queue.synced - 1);
 }
 
 function minPhysicalOffsetOf(queue: AnyQueue): number {
   if (!(queue instanceof ConsumeQueue)) return -1;
-  const { minOffset, minPhysicalOffset, tailView } = queue;
+  const { minOffset, minPhysicalOffset } = queue;
   if (minPhysicalOffset >= 0 || minOffset >= queue.maxOffset || !queue.inTail(minOffset)) return minPhysicalOffset;
-  const at = queue.tailAt(minOffset);
-  return unitSize(tailView, at) === FILLER_SIZE ? -1 : unitOffset(tailView, at);
+  return queue.physicalOffsetAt(minOffset);
 }
 
 function pathOf(root: string): string {

@@ -10,12 +10,16 @@
 import { assert, GantryError, type Logger } from '../../common/index.ts';
 import type { FileHandle, FileSystem } from '../../io/index.ts';
 
+/** Who knows the folder of its files. */
+export interface InFolder {
+  readonly folder: string;
+}
+
 /** One file of a segment directory. */
 export class SegmentFile {
   /** Offset of its first byte in the whole space. */
   readonly base: number;
   readonly size: number;
-  readonly path: string;
   /** False while it is being created off the loop; nothing may be written before. */
   ready: boolean;
   /** Told when the last pin is gone. */
@@ -24,17 +28,30 @@ export class SegmentFile {
   #pins = 0;
   #closeWhenFree = false;
   readonly #fs: FileSystem;
+  readonly #folder: string | InFolder;
 
-  constructor(fs: FileSystem, folder: string, base: number, size: number, ready: boolean) {
+  constructor(fs: FileSystem, folder: string | InFolder, base: number, size: number, ready: boolean) {
     this.#fs = fs;
+    this.#folder = folder;
     this.base = base;
     this.size = size;
-    this.path = `${folder}/${segmentName(base)}`;
     this.ready = ready;
+  }
+
+  /** Made when it is asked for: of very many files, texts are most of what they would cost. */
+  get path(): string {
+    const folder = typeof this.#folder === 'string' ? this.#folder : this.#folder.folder;
+    return `${folder}/${segmentName(this.base)}`;
   }
 
   get end(): number {
     return this.base + this.size;
+  }
+
+  /** Takes a handle of it that somebody has opened. */
+  adopt(handle: FileHandle): void {
+    assert(this.#handle === undefined, 'a file is opened twice');
+    this.#handle = handle;
   }
 
   /** The open file; opened at first use. */
