@@ -8,13 +8,17 @@
 import { assert, ByteTable, type Clock, copyBytes, Fifo, type GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { cutSegments, type ReadCache, type Ready, SegmentFile, segmentAt } from '../segment/index.ts';
-import { ConsumeQueue, type SharedByQueues, type UnitPut, WRITE_UNITS } from './consume-queue.ts';
+import { ConsumeQueue, type SharedByQueues, type UnitPut } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
 import { QueueFolders } from './queue-folders.ts';
 import { TailBlocks } from './tail-blocks.ts';
 import { CQ_UNIT_BYTES, FILLER_SIZE } from './unit.ts';
 import { UnsyncedFiles } from './unsynced-files.ts';
 
+/** A tail of so many waiting units is worth a write, */
+const WRITE_UNITS = Math.floor(4096 / CQ_UNIT_BYTES);
+/** or of so many if the file must be opened for it. */
+const FAR_UNITS = 4 * WRITE_UNITS;
 /** Queues written in one sweep; a write to an open file costs some 2 to 7 microseconds. */
 const WRITES_PER_SWEEP = 32;
 /** Files made in one sweep. */
@@ -80,7 +84,7 @@ export class ConsumeQueueStore {
   #names = new ByteTable<ConsumeQueue>();
   readonly #shared: SharedByQueues;
   readonly #blocks = new TailBlocks();
-  /** Queues with 4 KiB or more to write, oldest first. */
+  /** Queues with so much to write that it is worth it, oldest first. */
   readonly #full = new Fifo<ConsumeQueue>();
   /** Queues with anything to write, oldest first. Those that were removed meanwhile have nothing. */
   readonly #waiting = new Fifo<ConsumeQueue>();
@@ -177,7 +181,8 @@ export class ConsumeQueueStore {
       queue.listed = true;
       this.#waiting.push(queue);
     }
-    if (before < WRITE_UNITS && after >= WRITE_UNITS) this.#full.push(queue);
+    if ((before < WRITE_UNITS && after >= WRITE_UNITS) || (before < FAR_UNITS && after >= FAR_UNITS))
+      this.#full.push(queue);
     return outcome;
   }
 
@@ -187,7 +192,8 @@ export class ConsumeQueueStore {
     const full = this.#full;
     for (let queue = full.peek(); queue !== undefined && writes > 0; queue = full.peek()) {
       if (this.#created >= CREATES_PER_SWEEP) break;
-      if (queue.waiting >= WRITE_UNITS) {
+      const isOpen = this.#folders.isOpen(queue.files.at(-1));
+      if (queue.waiting >= (isOpen ? WRITE_UNITS : FAR_UNITS)) {
         this.#write(queue);
         writes--;
       }
@@ -242,12 +248,14 @@ export class ConsumeQueueStore {
 
   /**
    * Syncs the files that hold at least so many pages of 4 KiB that are written and not synced, or are full. RocketMQ:
-   * MappedFile#isAbleToFlush. What waits in the tails is not touched.
+   * MappedFile#isAbleToFlush. What waits in the tails is not touched. Files that are not open, since more queues are in use than files are
+   * kept open, wait for `flush`: to open them for it would cost more than all else that their messages cost here.
    */
   syncPages(leastPages: number, done: (error: GantryError | undefined) => void): void {
     const files: Array<[SegmentFile, ConsumeQueue]> = [];
     for (const entry of this.#unsynced.all()) {
       const [file, queue] = entry;
+      if (!this.#folders.isOpen(file)) continue;
       const written = Math.min(queue.written * CQ_UNIT_BYTES, file.end) - file.base;
       const synced = Math.max(0, queue.synced * CQ_UNIT_BYTES - file.base);
       const pages = Math.floor(written / PAGE_BYTES) - Math.floor(synced / PAGE_BYTES);

@@ -16,9 +16,6 @@ import type { Stream } from './stream-store.ts';
 import { BLOCK_UNITS, NO_BLOCK, type TailBlocks } from './tail-blocks.ts';
 import { CQ_UNIT_BYTES, FILLER_SIZE, unitOffset, unitSize } from './unit.ts';
 
-/** A tail of this many waiting units is worth a write. */
-export const WRITE_UNITS: number = Math.floor(4096 / CQ_UNIT_BYTES);
-
 /** What a put of a unit did. */
 export const UnitPut = {
   APPENDED: 0,

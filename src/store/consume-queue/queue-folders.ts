@@ -157,6 +157,10 @@ export class QueueFolders {
     this.#open.clear();
   }
 
+  isOpen(file: SegmentFile | undefined): boolean {
+    return file !== undefined && this.#open.has(file);
+  }
+
   get openFiles(): number {
     return this.#open.size;
   }
