@@ -192,8 +192,9 @@ export class ConsumeQueueStore {
     const full = this.#full;
     for (let queue = full.peek(); queue !== undefined && writes > 0; queue = full.peek()) {
       if (this.#created >= CREATES_PER_SWEEP) break;
-      const isOpen = this.#folders.isOpen(queue.files.at(-1));
-      if (queue.waiting >= (isOpen ? WRITE_UNITS : FAR_UNITS)) {
+      const file = queue.files.at(-1);
+      const isFar = file !== undefined && !this.#folders.isOpen(file);
+      if (queue.waiting >= (isFar ? FAR_UNITS : WRITE_UNITS)) {
         this.#write(queue);
         writes--;
       }

@@ -157,8 +157,8 @@ export class QueueFolders {
     this.#open.clear();
   }
 
-  isOpen(file: SegmentFile | undefined): boolean {
-    return file !== undefined && this.#open.has(file);
+  isOpen(file: SegmentFile): boolean {
+    return this.#open.has(file);
   }
 
   get openFiles(): number {
