@@ -38,8 +38,9 @@ const KEEP_UNITS = 128;
 const KEEP_BYTES = 8 * 1024 * 1024;
 /** Units written at once. */
 const WRITE_STEP_UNITS = 3200;
-/** Queues handled before the loop gets a turn. */
+/** Queues handled before the loop gets a turn, and for how long at most: files that are made take 0.2 ms and more each. */
 const FLUSH_SLICE = 64;
+const FLUSH_SLICE_MS = 1;
 const PAGE_BYTES = 4096;
 
 export interface ConsumeQueueStoreOptions {
@@ -202,7 +203,7 @@ export class ConsumeQueueStore {
     }
     const waiting = this.#waiting;
     const budget = Math.max(LEAST_BUDGET_UNITS, Math.min(MOST_BUDGET_UNITS, waiting.length * BUDGET_UNITS_PER_QUEUE));
-    while (this.#waitingUnits > budget && waiting.length > 0 && writes > 0) {
+    while (this.#waitingUnits > budget && waiting.length > 0 && writes > 0 && this.#created < CREATES_PER_SWEEP) {
       const queue = waiting.peek()!;
       if (queue.waiting > 0) {
         this.#write(queue);
@@ -222,11 +223,13 @@ export class ConsumeQueueStore {
   flush(done: (error: GantryError | undefined) => void): void {
     const queues = this.#waiting.drain();
     this.#full.drain();
+    const { clock } = this.#options;
     let at = 0;
     const writeSlice = (): void => {
       const end = Math.min(at + FLUSH_SLICE, queues.length);
+      const until = clock.monotonic() + FLUSH_SLICE_MS;
       try {
-        for (; at < end; at++) {
+        for (; at < end && clock.monotonic() <= until; at++) {
           const queue = queues[at]!;
           if (queue.waiting > 0) this.#write(queue);
           queue.listed = false;
@@ -241,7 +244,7 @@ export class ConsumeQueueStore {
         }
         return done(error as GantryError);
       }
-      if (at < queues.length) this.#options.clock.soon(writeSlice);
+      if (at < queues.length) clock.soon(writeSlice);
       else this.#unsynced.sync([...this.#unsynced.all()], this.syncLanes, done);
     };
     writeSlice();
