@@ -4,6 +4,7 @@
 import { GantryError } from './errors.ts';
 
 const TWO_32 = 0x1_0000_0000;
+const ZERO = 0x30;
 
 /**
  * Reads a signed big-endian 64-bit field as a number.
@@ -37,6 +38,20 @@ export function viewOf(bytes: Uint8Array): DataView {
 /** A copy of `bytes[start, end)`. (A Buffer's own `slice` shares its memory, whatever the type says.) */
 export function copyBytes(bytes: Uint8Array, start: number, end: number): Uint8Array {
   return Uint8Array.prototype.slice.call(bytes, start, end);
+}
+
+/** Writes a safe integer, not negative, as decimal digits; answers the position behind them. */
+export function writeDigits(value: number, target: Uint8Array, at: number): number {
+  let count = 1;
+  for (let limit = 10; value >= limit; limit *= 10) count++;
+  const end = at + count;
+  let rest = value;
+  for (let i = end - 1; i >= at; i--) {
+    const next = Math.floor(rest / 10);
+    target[i] = ZERO + (rest - next * 10);
+    rest = next;
+  }
+  return end;
 }
 
 /** Whether two ranges hold the same bytes. For short ranges (names, keys): a loop beats a native call below some 100 bytes. */

@@ -1,6 +1,6 @@
 export { assert, InvariantError } from './assert.ts';
 export { ByteTable } from './byte-table.ts';
-export { copyBytes, indexOfByte, peekI64, readI64, sameBytes, toHex, viewOf, writeI64 } from './bytes.ts';
+export { copyBytes, indexOfByte, peekI64, readI64, sameBytes, toHex, viewOf, writeDigits, writeI64 } from './bytes.ts';
 export { type Clock, FakeClock, systemClock, type Timer } from './clock.ts';
 export { COPY_WITH_CRC_LIMIT, copyWithCrc32, crc32 } from './crc32.ts';
 export { ErrorCode, errorText, GantryError } from './errors.ts';

@@ -2,7 +2,7 @@
 // write. Headers are JSON, whatever the peer's own type is, as Java's server answers too; every field's value is a string, which
 // is all that the C++ client takes. docs/formats/remoting.md shows a frame byte by byte.
 
-import { assert } from '../common/index.ts';
+import { assert, writeDigits } from '../common/index.ts';
 import { FLAG_RESPONSE, MQ_VERSION } from './codes.ts';
 import { SlabPool } from './slab-pool.ts';
 import type { ExtFields } from './types.ts';
@@ -12,7 +12,6 @@ const QUOTE = 0x22;
 const COLON = 0x3a;
 const COMMA = 0x2c;
 const MINUS = 0x2d;
-const ZERO = 0x30;
 const BRACE = 0x7d;
 const BACKSLASH = 0x5c;
 
@@ -269,21 +268,9 @@ export class FrameWriter {
 
   /** The digits of a safe integer. */
   #digits(value: number): void {
-    const { bytes } = this;
-    let rest = value;
-    let at = this.length;
-    if (rest < 0) {
-      bytes[at++] = MINUS;
-      rest = -rest;
-    }
-    let count = 1;
-    for (let limit = 10; rest >= limit; limit *= 10) count++;
-    this.length = at + count;
-    for (let i = at + count - 1; i >= at; i--) {
-      const next = Math.floor(rest / 10);
-      bytes[i] = ZERO + (rest - next * 10);
-      rest = next;
-    }
+    const isNegative = value < 0;
+    if (isNegative) this.bytes[this.length++] = MINUS;
+    this.length = writeDigits(isNegative ? -value : value, this.bytes, this.length);
   }
 
   #int32(at: number, value: number): void {

@@ -1,9 +1,12 @@
 // gantry store verify and repair: whether a store is whole, byte for byte, and what is derived from the log out of the way where it is not.
 
+import { systemClock } from '../common/index.ts';
 import { nodeFileSystem } from '../io/index.ts';
 import { defaultStoreConfig, type Fault, repairStore, type StoreReport, verifyStore } from '../store/index.ts';
 import { CommandFailure, ExitCode } from './exit.ts';
 import { lockStore } from './store-lock.ts';
+
+const PROGRESS_EVERY_MS = 1000;
 
 export interface StoreVerifyOptions {
   storePathCommitLog?: string;
@@ -21,6 +24,7 @@ export async function storeVerify(directory: string, options: StoreVerifyOptions
     const report = await verifyStore(nodeFileSystem, directory, {
       maxHashSlotNum: numberOf('maxHashSlotNum', options.maxHashSlotNum) ?? config.maxHashSlotNum,
       maxIndexNum: numberOf('maxIndexNum', options.maxIndexNum) ?? config.maxIndexNum,
+      progress: progressLines(),
       ...(options.storePathCommitLog === undefined ? {} : { commitLog: options.storePathCommitLog }),
     });
     const moved = mends ? repairStore(nodeFileSystem, directory, report) : [];
@@ -31,6 +35,19 @@ export async function storeVerify(directory: string, options: StoreVerifyOptions
   } finally {
     lock?.release(true);
   }
+}
+
+/** Says on stderr, each second, how far it is. */
+function progressLines(): (scanned: number, total: number) => void {
+  let toldAt = systemClock.monotonic();
+  return (scanned, total) => {
+    const now = systemClock.monotonic();
+    if (now - toldAt < PROGRESS_EVERY_MS) return;
+    toldAt = now;
+    process.stderr.write(
+      `${Math.round(scanned / 1e6)} of at most ${Math.round(total / 1e6)} MB of the log are looked at\n`,
+    );
+  };
 }
 
 function numberOf(name: string, text: string | undefined): number | undefined {

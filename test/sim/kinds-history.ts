@@ -72,6 +72,8 @@ class History {
     await rebuilt.open();
     await rebuilt.store.close();
     const [ours, theirs] = [queueFiles(fs), queueFiles(copy)];
+    // A file that a power cut has left without any unit is as good as none, of which a rebuild knows nothing.
+    for (const [path, hex] of ours) if (!theirs.has(path) && /^0*$/.test(hex)) ours.delete(path);
     assert.deepEqual([...ours.keys()], [...theirs.keys()]);
     for (const [path, hex] of theirs)
       assert.ok(ours.get(path) === hex, `${path}\nis     ${ours.get(path)}\nrebuilt ${hex}`);

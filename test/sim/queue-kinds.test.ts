@@ -19,3 +19,7 @@ test(`${SEEDS} histories with all kinds of queues: they are always what the log 
 test('a torn address in the newest unit does not cut the ext units of those before it', async () => {
   await runKindsHistory(2027);
 });
+
+test('a queue file without any unit, of a power cut that cost the whole log, is as good as none', async () => {
+  await runKindsHistory(71041);
+});

@@ -128,7 +128,11 @@ export class CompactionStore implements RetentionFloor {
     await this.#scan();
     this.#isLoaded = true;
     // Before anything is taken in again; a disk that is full keeps nobody from starting.
-    if (positions.changed) unlessFull(() => positions.saveNow(), logger);
+    try {
+      if (positions.changed) positions.saveNow();
+    } catch (error) {
+      unlessFull(error, logger);
+    }
   }
 
   /** Finds and mends the files of one log. @throws GantryError IO, DISK_FULL. */
@@ -165,7 +169,7 @@ export class CompactionStore implements RetentionFloor {
         for (const folder of folders) await removeOld(fs, folder);
         positions.set(`${topic}_${queueId}`, plan.position);
         // One that is lost makes the next compaction look at more.
-        await positions.save().catch((error: unknown) => unlessFull(() => rethrow(error), logger));
+        await positions.save().catch((error: unknown) => unlessFull(error, logger));
       }
     }
     await dropPlan(fs, root);
@@ -553,16 +557,8 @@ export class CompactionStore implements RetentionFloor {
   }
 }
 
-/** @throws GantryError IO; a full disk is told. */
-function unlessFull(work: () => void, logger: Logger): void {
-  try {
-    work();
-  } catch (error) {
-    if (!(error instanceof GantryError) || error.code !== 'DISK_FULL') throw error;
-    logger.warn(`how far topics are compacted cannot be saved (${error.message}); it is tried again`);
-  }
-}
-
-function rethrow(error: unknown): never {
-  throw error;
+/** A full disk is told. @throws every other error. */
+function unlessFull(error: unknown, logger: Logger): void {
+  if (!(error instanceof GantryError) || error.code !== 'DISK_FULL') throw error;
+  logger.warn(`how far topics are compacted cannot be saved (${error.message}); it is tried again`);
 }

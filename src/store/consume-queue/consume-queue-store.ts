@@ -1,6 +1,6 @@
 // All ConsumeQueues of a store: found by topic and queueId, written back a few at a time, loaded and cut at the start.
 //
-// Writing back: a queue joins `#toWrite` when 4 KiB of its tail wait, and `#all waiting` are bounded by a budget; each `sweep`
+// Writing back: a queue joins `#full` when its tail is worth a write, and `#waitingUnits`, those of all tails, have a budget; each `sweep`
 // (once per loop turn that dispatched something) writes a bounded number of them. Files are made when first written, never by a put.
 // Making durable: `flush` writes every tail, syncs every file that changed and then the folders, in slices, off the loop;
 // only then may the caller publish a position (I5).

@@ -5,7 +5,7 @@
 //                              tailStart ^ (older units are kept there for readers at the tail)
 //
 // An idle queue costs this object and nothing else: no handle, no mapping, no timer. Its tail, blocks of the store's (tail-blocks.ts), is
-// written when 4 KiB are waiting, when the tails of all queues use up their budget, at the thorough flush, and at the stop
+// written when 4 KiB are waiting (16 if its file must be opened for it), when the tails of all queues use up their budget, at the thorough flush, and at the stop
 // (consume-queue-store.ts).
 //
 // Invariants: synced <= written <= maxOffset <= nextOffset; tailStart <= written; I2: unit N lies at N * 20.
@@ -145,7 +145,9 @@ export class ConsumeQueue {
     for (let next = ordinal; next < end; block = blocks.after(block)) {
       const place = (next - this.tailStart) & (BLOCK_UNITS - 1);
       const units = Math.min(BLOCK_UNITS - place, end - next);
-      at = copyUnits(blocks.bytesOf(block), blocks.startOf(block) + place * CQ_UNIT_BYTES, units, target, at);
+      const from = blocks.startOf(block) + place * CQ_UNIT_BYTES;
+      target.set(blocks.bytesOf(block).subarray(from, from + units * CQ_UNIT_BYTES), at);
+      at += units * CQ_UNIT_BYTES;
       next += units;
     }
     return at;
@@ -270,16 +272,4 @@ export class ConsumeQueue {
     this.#first = NO_BLOCK;
     this.#last = NO_BLOCK;
   }
-}
-
-/** A loop: of a block's few bytes a native call would want an array of its own. Answers the position behind the copy. */
-function copyUnits(source: Uint8Array, start: number, units: number, target: Uint8Array, at: number): number {
-  let to = at;
-  for (let from = start, end = start + units * CQ_UNIT_BYTES; from < end; from += 4, to += 4) {
-    target[to] = source[from]!;
-    target[to + 1] = source[from + 1]!;
-    target[to + 2] = source[from + 2]!;
-    target[to + 3] = source[from + 3]!;
-  }
-  return to;
 }

@@ -7,5 +7,5 @@ export {
 export { ConsumeQueue, UnitPut } from './consume-queue.ts';
 export { ConsumeQueueExt, EXT_FILE_MIN_BYTES, ExtRead, extPosition, isExtAddress } from './consume-queue-ext.ts';
 export { ConsumeQueueStore, canBeFolder, type TopicQueues } from './consume-queue-store.ts';
-export { type AnyQueue, isLightName, isLightQueue, QueueKinds } from './queue-kinds.ts';
+export { type AnyQueue, isLightQueue, isOneLightName, QueueKinds } from './queue-kinds.ts';
 export { CQ_UNIT_BYTES, FILLER_SIZE, isUnit, unitOffset, unitSize, unitTag } from './unit.ts';

@@ -1,7 +1,7 @@
 // All kinds of queue files together: plain ConsumeQueues, their ext units, and batch queues. A topic's queues are of one kind: what its config
 // says (attribute queue.type), or, where nobody knows the topic, what its files or its first record say. Light queues (%LMQ%) are plain.
 
-import { GantryError } from '../../common/index.ts';
+import { GantryError, sameBytes } from '../../common/index.ts';
 import type { BatchQueue, BatchQueueStore } from './batch-queue.ts';
 import { ConsumeQueue } from './consume-queue.ts';
 import type { ConsumeQueueExt } from './consume-queue-ext.ts';
@@ -18,11 +18,13 @@ export function isLightQueue(topic: string): boolean {
 }
 
 const LMQ_BYTES = Buffer.from(LMQ_PREFIX);
+const COMMA = 0x2c;
+const SPACE = 0x20;
 
-/** As `isLightQueue`, of a name that is `bytes[start, end)`. */
-export function isLightName(bytes: Uint8Array, start: number, end: number): boolean {
-  if (end - start < LMQ_BYTES.length) return false;
-  for (let i = 0; i < LMQ_BYTES.length; i++) if (bytes[start + i] !== LMQ_BYTES[i]) return false;
+/** Whether a list of queues, `bytes[start, end)`, is the name of one light queue, with nothing to be cut off. */
+export function isOneLightName(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start < LMQ_BYTES.length || !sameBytes(bytes, start, LMQ_BYTES, 0, LMQ_BYTES.length)) return false;
+  for (let i = start; i < end; i++) if (bytes[i] === COMMA || bytes[i]! <= SPACE) return false;
   return true;
 }
 

@@ -36,11 +36,12 @@ import {
   type ConsumeQueueExt,
   type ConsumeQueueStore,
   canBeFolder,
-  isLightName,
   isLightQueue,
+  isOneLightName,
   type QueueKinds,
   UnitPut,
 } from '../consume-queue/index.ts';
+import { keyHash, topicSeeds } from '../index-file/index.ts';
 import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
 import { furtherPlaces, innerRange, mayGoFurther } from './multi-dispatch.ts';
 import { RecordProperties } from './record-properties.ts';
@@ -69,8 +70,6 @@ export interface KeyIndex {
   putKey(hash: number, physicalOffset: number, storeTimestamp: number): void;
 }
 
-const COMMA = 0x2c;
-const SPACE = 0x20;
 /** Milliseconds until an index that failed is tried again. */
 const INDEX_RETRY_MS = 500;
 
@@ -199,7 +198,7 @@ export class Dispatcher {
       if (topic.isBatch !== false || properties.hasInner) this.#putSpecially(bytes, record, topic);
       else if (record.physicalOffset >= topic.livesFrom) {
         const tagsCode = this.#tagsCode(bytes, record, topic);
-        const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
+        const queue = this.#queue(topic, record.queueId);
         this.#put(bytes, topic.name, record, queue, record.queueOffset, tagsCode, this.#ext);
       }
     }
@@ -271,7 +270,7 @@ export class Dispatcher {
     if (!lives && (isInnerBatch || !this.#properties.hasInner)) return;
     const tagsCode = this.#tagsCode(bytes, record, topic);
     if (lives && !topic.isBatch) {
-      const queue = topic.queues[record.queueId] ?? this.#queue(topic, record.queueId);
+      const queue = this.#queue(topic, record.queueId);
       this.#put(bytes, topic.name, record, queue, record.queueOffset, tagsCode, this.#ext);
     }
     const goesFurther = this.#options.multiDispatch && !(lives && topic.isBatch) && topic.mayGoFurther;
@@ -291,8 +290,7 @@ export class Dispatcher {
   #putInOneLight(bytes: Uint8Array, record: RecordView, topic: DispatchTopic, tagsCode: number): boolean {
     const { multiDispatchStart: start, multiDispatchEnd: end, multiOffsetStart, multiOffsetEnd } = this.#properties;
     const digits = multiOffsetEnd - multiOffsetStart;
-    if (digits === 0 || digits > 15 || !isLightName(bytes, start, end)) return false;
-    for (let i = start; i < end; i++) if (bytes[i] === COMMA || bytes[i]! <= SPACE) return false;
+    if (digits === 0 || digits > 15 || !isOneLightName(bytes, start, end)) return false;
     let ordinal = 0;
     for (let i = multiOffsetStart; i < multiOffsetEnd; i++) {
       const digit = bytes[i]! - 0x30;
@@ -405,15 +403,15 @@ export class Dispatcher {
     try {
       if (!index.beginMessage(offset)) return;
       if (p.uniqKeyEnd > p.uniqKeyStart)
-        index.putKey(hash(topic.keySeed, bytes, p.uniqKeyStart, p.uniqKeyEnd), offset, time);
+        index.putKey(keyHash(topic.keySeed, bytes, p.uniqKeyStart, p.uniqKeyEnd), offset, time);
       let start = p.keysStart;
       while (start < p.keysEnd) {
         let end = start;
         while (end < p.keysEnd && bytes[end] !== 0x20) end++;
-        if (end > start) index.putKey(hash(topic.keySeed, bytes, start, end), offset, time);
+        if (end > start) index.putKey(keyHash(topic.keySeed, bytes, start, end), offset, time);
         start = end + 1;
       }
-      if (p.tagsEnd > p.tagsStart) index.putKey(hash(topic.tagSeed, bytes, p.tagsStart, p.tagsEnd), offset, time);
+      if (p.tagsEnd > p.tagsStart) index.putKey(keyHash(topic.tagSeed, bytes, p.tagsStart, p.tagsEnd), offset, time);
     } catch (error) {
       if (this.#indexRetryAt === 0) {
         this.#options.logger.error(
@@ -474,12 +472,13 @@ export class Dispatcher {
     if (known !== undefined) return known;
     const own = copyBytes(bytes, start, end);
     const name = Buffer.from(own).toString('utf8');
+    const seeds = topicSeeds(name);
     const topic: DispatchTopic = {
       name,
       isSchedule: name === SCHEDULE_TOPIC,
       mayGoFurther: mayGoFurther(name),
-      keySeed: javaHashUtf8(Buffer.from(`${name}#`), 0, own.length + 1),
-      tagSeed: javaHashUtf8(Buffer.from(`${name}#T#`), 0, own.length + 3),
+      keySeed: seeds.key,
+      tagSeed: seeds.tag,
       livesFrom: this.#livesFrom(name),
       isBatch: undefined,
       queues: [],
@@ -489,6 +488,10 @@ export class Dispatcher {
   }
 
   #queue(topic: DispatchTopic, queueId: number): ConsumeQueue {
+    return topic.queues[queueId] ?? this.#newQueue(topic, queueId);
+  }
+
+  #newQueue(topic: DispatchTopic, queueId: number): ConsumeQueue {
     const queue = this.#queues.findOrCreate(topic.name, queueId);
     topic.queues[queueId] = queue;
     return queue;
@@ -509,11 +512,4 @@ export class Dispatcher {
   #livesFrom(topic: string): number {
     return canBeFolder(topic) ? this.#options.livesFrom(topic) : Number.POSITIVE_INFINITY;
   }
-}
-
-/** RocketMQ: IndexFile#indexKeyHashMethod: the absolute Java hash, 0 for the one that has none. */
-function hash(seed: number, bytes: Uint8Array, start: number, end: number): number {
-  const value = javaHashUtf8(bytes, start, end, seed);
-  if (value >= 0) return value;
-  return value === -2147483648 ? 0 : -value;
 }

@@ -8,8 +8,15 @@
 //
 // RocketMQ: HookUtils#checkInnerBatch and #handleLmqQuota, BatchConsumeQueue#assignQueueOffset, LmqDispatch.
 
+import { writeDigits } from '../../common/index.ts';
 import { nameBytes, PropertyName, PropertyTable, SysFlag } from '../../message/index.ts';
-import { type ConsumeQueue, canBeFolder, isLightName, isLightQueue, type QueueKinds } from '../consume-queue/index.ts';
+import {
+  type ConsumeQueue,
+  canBeFolder,
+  isLightQueue,
+  isOneLightName,
+  type QueueKinds,
+} from '../consume-queue/index.ts';
 import { DISPATCH_SEPARATOR, dispatchNames, innerCount, mayNameLightQueues } from '../dispatch/multi-dispatch.ts';
 import { RecordProperties } from '../dispatch/record-properties.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
@@ -20,8 +27,6 @@ const INNER_BASE = nameBytes(PropertyName.INNER_BASE);
 const MULTI_DISPATCH = nameBytes(PropertyName.INNER_MULTI_DISPATCH);
 const MULTI_QUEUE_OFFSET = nameBytes(PropertyName.INNER_MULTI_QUEUE_OFFSET);
 
-const COMMA = 0x2c;
-const SPACE = 0x20;
 /** Digits of the largest ordinal. */
 const MOST_DIGITS = 16;
 
@@ -125,8 +130,7 @@ export class SpecialPuts {
     const names = table.sourceOf(index);
     const start = table.valueStart(index);
     const end = table.valueEnd(index);
-    for (let i = start; i < end; i++) if (names[i] === COMMA || names[i]! <= SPACE) return false;
-    if (!isLightName(names, start, end) || !mayNameLightQueues(topic)) return false;
+    if (!isOneLightName(names, start, end) || !mayNameLightQueues(topic)) return false;
     const queue = this.#kinds.plain.light(names, start, end);
     if (queue === undefined) return false;
     this.#one = queue;
@@ -230,18 +234,6 @@ export class SpecialPuts {
     own.propertyTable = table;
     return own;
   }
-}
-
-/** Writes a number as decimal digits; answers the position behind them. */
-function writeDigits(value: number, target: Uint8Array, at: number): number {
-  let digits = 1;
-  for (let rest = value; rest >= 10; rest = Math.floor(rest / 10)) digits++;
-  let rest = value;
-  for (let i = at + digits - 1; i >= at; i--) {
-    target[i] = 0x30 + (rest % 10);
-    rest = Math.floor(rest / 10);
-  }
-  return at + digits;
 }
 
 function refuse(result: PutResult, reason: string): PutMessageStatus {

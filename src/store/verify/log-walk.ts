@@ -24,7 +24,8 @@ export interface WalkedLog {
 }
 
 /**
- * Shows `visit` every sound record, in order; bytes and view are used again. `fault` is told of what is none, and where the log goes on behind it.
+ * Shows `visit` every sound record, in order; bytes and view are used again. `fault` is told of what is none, and where the log goes on behind it;
+ * `progress` now and then of bytes.
  * @throws GantryError IO.
  */
 export async function walkLog(
@@ -32,12 +33,15 @@ export async function walkLog(
   folder: string,
   visit: (bytes: Uint8Array, record: RecordView) => void,
   fault: (fault: Fault, end: number) => void,
+  progress: (scanned: number, total: number) => void,
 ): Promise<WalkedLog> {
   const files = filesOf(fs, folder, fault);
   const log: WalkedLog = { files: files.length, start: files[0]?.base ?? 0, end: files[0]?.base ?? 0, records: 0 };
   try {
     for (let from = log.start, first = 0; first >= 0 && first < files.length; ) {
-      const scan = await scanLog({ files, first, from, verify: Verify.BODY_CRC, visit });
+      const before = from - log.start;
+      const tell = (scanned: number): undefined => void progress(before + scanned, files.at(-1)!.end - log.start);
+      const scan = await scanLog({ files, first, from, verify: Verify.BODY_CRC, visit, progress: tell });
       log.records += scan.records;
       log.end = scan.end;
       const file = segmentAt(files, scan.end);

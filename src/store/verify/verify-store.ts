@@ -21,6 +21,8 @@ export interface VerifyOptions {
   /** The settings that index files were made with. */
   maxHashSlotNum: number;
   maxIndexNum: number;
+  /** Told now and then how many bytes of the log were looked at, of how many at most. */
+  progress?: (scanned: number, total: number) => void;
 }
 
 export interface StoreReport {
@@ -69,6 +71,7 @@ export async function verifyStore(fs: FileSystem, root: string, options: VerifyO
       faults.push(fault);
       check.index.damagedTo = end;
     },
+    options.progress ?? (() => {}),
   );
   check.index.close();
   let [queues, units, lag] = [0, 0, 0];
