@@ -6,7 +6,7 @@
 //   overload   windows 64 times as deep as the broker fills: whether what it takes is as much as with shallow ones, how long that takes,
 //              what is refused and why, memory likewise
 //
-// The machine should do nothing else. It prints JSON.
+// The machine should do nothing else. It prints JSON, and on stderr where it is.
 
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,6 +35,9 @@ const RATE = 5000;
 const TICK_MS = 4;
 const PING_MS = 5;
 const SAMPLE_MS = 1000;
+const PROGRESS_MS = 30_000;
+/** s that an overload takes at most. */
+const OVERLOAD_MOST = 600;
 const WARMUP_MS = 2000;
 /** Requests of one connection that the paced load may have in flight: a second's worth. */
 const SLOTS = RATE;
@@ -271,12 +274,13 @@ async function cleanUp(system: GantrySystem, base: string): Promise<object> {
 async function overload(broker: RunningBroker): Promise<object> {
   const { brokerAddr: addr, pid } = broker;
   const shape = { topic: 'Soak', topics: 1, queues: QUEUES, conns: CONNECTIONS, size: 128, batch: 1, keys: false };
-  const load = (window: number, time: number): ReturnType<typeof drive> =>
-    drive('send', { ...shape, mixQueues: true, addr, pid, window, warmup: 2, seconds: time }, undefined);
-  const part = Math.max(5, seconds / 6);
+  const load = (window: number, seconds: number): ReturnType<typeof drive> =>
+    drive('send', { ...shape, mixQueues: true, addr, pid, window, warmup: 2, seconds }, undefined);
+  const time = Math.min(seconds, OVERLOAD_MOST);
+  const part = Math.max(5, time / 6);
   const before = await load(SHALLOW, part);
   const samples = new MemorySamples(pid);
-  const deep = await load(DEEP, seconds);
+  const deep = await load(DEEP, time);
   const rssMb = samples.end();
   // What the machine does meanwhile, such as memory that is touched for the first time, is neither's.
   const after = await load(SHALLOW, part);
@@ -293,20 +297,28 @@ async function overload(broker: RunningBroker): Promise<object> {
 }
 
 const base = mkdtempSync(join(tmpdir(), 'gantry-soak-'));
+let phase = 'paced';
+const progress = setInterval(() => {
+  process.stderr.write(`${phase}: ${Math.round(performance.now() / 1000)} s since the start\n`);
+}, PROGRESS_MS);
 try {
   const system = new GantrySystem(new Ports(), base);
   const broker = await system.startBroker({ storeDir: join(base, 'store'), plain: true, conf: CONF });
   process.once('exit', () => void broker.kill());
   await createTopic(broker.brokerAddr, 'Soak', QUEUES);
   await createTopic(broker.brokerAddr, 'SoakIdle', QUEUES);
-  const runs = { paced: await paced(broker), overload: await overload(broker) };
+  const pacedFigures = await paced(broker);
+  phase = 'overload';
+  const runs = { paced: pacedFigures, overload: await overload(broker) };
   // Old files went: the queues begin here.
   const minimum = await call(broker.brokerAddr, Code.GET_MIN_OFFSET, { topic: 'Soak', queueId: '0' });
   await broker.stop();
+  phase = 'clean-up';
   const old = await cleanUp(system, base);
   const figures = { seconds, ...runs, firstOffset: Number(minimum.fields['offset']), cleanUp: old };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 } finally {
+  clearInterval(progress);
   rmSync(base, { recursive: true, force: true });
 }
 process.exit(0);
