@@ -23,3 +23,7 @@ test('a torn address in the newest unit does not cut the ext units of those befo
 test('a queue file without any unit, of a power cut that cost the whole log, is as good as none', async () => {
   await runKindsHistory(71041);
 });
+
+test('a light queue loses the unit of a record whose properties a power cut has torn, for nothing else says that it was there', async () => {
+  await runKindsHistory(4000233);
+});

@@ -201,25 +201,30 @@ function placeOf(view: DataView): number {
 
 /**
  * Recovery has come to a queue's first record in the scanned part of the log: from its ordinal on nothing in the files is trusted (a
- * torn unit can look like one), and the units are put again. The old bytes are overwritten; what is left of them behind the
- * queue's new end is cut by `cutQueueToLog`. Units before it that lie behind the record in the log are of a later life of the topic,
- * which the scan will come to.
+ * torn unit can look like one), nor units before it of records from `unproven` on, and the units are put again. The old bytes are
+ * overwritten; what is left of them behind the queue's new end is cut by `cutQueueToLog`. Units before it that lie behind the record in
+ * the log are of a later life of the topic, which the scan will come to.
  */
 export function rebuildFrom(
   store: ConsumeQueueStore,
   queue: ConsumeQueue,
   ordinal: number,
   physicalOffset: number,
+  unproven: number = physicalOffset,
 ): void {
   queue.rebuilt = true;
   queue.foundEnd = Math.max(queue.foundEnd, queue.maxOffset);
-  const end = Math.min(ordinal, queue.maxOffset);
-  const before = end < queue.maxOffset ? lastPhysicalEnd(store, queue, end) : queue.maxPhysicalEnd;
+  let end = Math.min(ordinal, queue.maxOffset);
+  let before = end < queue.maxOffset ? lastPhysicalEnd(store, queue, end) : queue.maxPhysicalEnd;
   const file = queue.files[0];
   // Without a file all its units are in memory: of an earlier pass, which began later.
   const first = file === undefined ? queue.tailStart : file.base / CQ_UNIT_BYTES;
-  if (before > physicalOffset || ordinal < first) store.clear(queue);
-  else if (end < queue.maxOffset) store.dropTail(queue, end, before);
+  if (before > physicalOffset || ordinal < first) return store.clear(queue);
+  if (before > unproven) {
+    end = provenEnd(store, queue, end, Number.POSITIVE_INFINITY, unproven);
+    before = lastPhysicalEnd(store, queue, end);
+  }
+  if (end < queue.maxOffset) store.dropTail(queue, end, before);
 }
 
 /** A record's topic is torn: the unit that it had before the power went is found by its place, and its queue is put again from there on. */
@@ -248,32 +253,53 @@ export function isOfEarlierLife(store: ConsumeQueueStore, queue: ConsumeQueue, l
   return unitOffset(view, 0) < livesFrom;
 }
 
-/** Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too). */
-export function cutQueueToLog(store: ConsumeQueueStore, queue: ConsumeQueue, logEnd: number, logger: Logger): void {
-  if (queue.maxPhysicalEnd <= logEnd) {
-    if (queue.foundEnd > queue.maxOffset) store.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
+/**
+ * Drops units whose record does not end at or below `logEnd` (a unit whose record is cut in half must go, too), and those whose record begins at
+ * or behind `unproven`: the scan has come by and no record there has named the queue, for a power cut has torn its properties.
+ */
+export function cutQueueToLog(
+  store: ConsumeQueueStore,
+  queue: ConsumeQueue,
+  logEnd: number,
+  logger: Logger,
+  unproven: number = Number.POSITIVE_INFINITY,
+): void {
+  const before = queue.maxOffset;
+  const isKept = queue.maxPhysicalEnd <= Math.min(logEnd, unproven);
+  const end = isKept ? before : provenEnd(store, queue, before, logEnd, unproven);
+  if (end === before) {
+    if (queue.foundEnd > before) store.cut(queue, before, queue.maxPhysicalEnd, true);
     return;
   }
+  store.cut(queue, end, lastPhysicalEnd(store, queue, end));
+  logger.warn(
+    `${queue.topic} queue ${queue.queueId}: ${before - end} units point beyond the log's end ${logEnd}, or to records that do not name it any ` +
+      `more; the queue ends at ${end} now`,
+  );
+}
+
+/** Where a queue ends, at or below the ordinal `limit`, with a record that ends at or below `logEnd` and begins before `unproven`. */
+function provenEnd(
+  store: ConsumeQueueStore,
+  queue: ConsumeQueue,
+  limit: number,
+  logEnd: number,
+  unproven: number,
+): number {
   const unit = new Uint8Array(CQ_UNIT_BYTES);
   const view = new DataView(unit.buffer);
-  const before = queue.maxOffset;
   const first = (queue.files[0]?.base ?? 0) / CQ_UNIT_BYTES;
-  let end = before;
-  let at = before;
+  let end = limit;
+  let at = end;
   while (at > first && store.readUnitsSync(queue, at - 1, 1, unit) > 0) {
     const isFiller = unitSize(view, 0) === FILLER_SIZE;
-    if (!isFiller && isUnit(view, 0) && unitOffset(view, 0) + unitSize(view, 0) <= logEnd) {
-      end = at;
-      break;
-    }
+    const offset = unitOffset(view, 0);
+    if (!isFiller && isUnit(view, 0) && offset < unproven && offset + unitSize(view, 0) <= logEnd) return at;
     at--;
     // Fillers that are all that is left stand for messages that are gone: their ordinals are not given again.
     if (!isFiller) end = at;
   }
-  store.cut(queue, end, lastPhysicalEnd(store, queue, end));
-  logger.warn(
-    `${queue.topic} queue ${queue.queueId}: ${before - end} units point beyond the log's end ${logEnd}; the queue ends at ${end} now`,
-  );
+  return end;
 }
 
 /** Sets a queue's minimum: its first unit with a record at or above the log's minimum; its end if there is none. */
