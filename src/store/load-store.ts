@@ -16,7 +16,7 @@ import { checkCompactionFiles } from './compaction/index.ts';
 import { ConsumeQueue, ConsumeQueueStore, CQ_UNIT_BYTES, type QueueKinds } from './consume-queue/index.ts';
 import { parseDelayLevels } from './dispatch/delay-levels.ts';
 import { type ArrivalListener, Dispatcher, type FilterBits } from './dispatch/dispatcher.ts';
-import { IndexLayout, type IndexProgress, IndexService } from './index-file/index.ts';
+import { IndexLayout, type IndexOptions, IndexService, scanAhead } from './index-file/index.ts';
 import { isSameBoot } from './recovery/boot.ts';
 import { DamageCheck } from './recovery/damage.ts';
 import { DeletedTopics } from './recovery/deleted-topics.ts';
@@ -183,6 +183,26 @@ async function load(
   checkpoint.mark = mark;
   const bounds = loadQueueBounds({ fs, root, checkpoint, isOurs: found !== undefined, deleted, logger });
   const nothingLost = clean || isSameBoot(fs, root);
+  const isIndexed = config.messageIndexEnable && config.indexFileWriteEnable;
+  const indexOptions = (lastExitClean: boolean): IndexOptions => ({
+    fs,
+    clock,
+    logger,
+    path: `${root}/index`,
+    layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
+    lastExitClean,
+    indexMsgTimestamp: checkpoint.indexMsgTimestamp,
+    maxPhysicalOffset: files.at(-1)?.end ?? 0,
+    onSealed: (endTimestamp) => {
+      checkpoint.indexMsgTimestamp = endTimestamp;
+    },
+    onUnsealed: (endTimestamp, done) => {
+      checkpoint.indexMsgTimestamp = endTimestamp;
+      checkpoint.takeBack(done);
+    },
+  });
+  const ahead = isIndexed ? scanAhead(indexOptions(clean)) : undefined;
+  if (ahead !== undefined) opened.push(() => ahead.close());
   const known = [...queues.all()];
   const ends = new QueueEnds(queues, {
     clean,
@@ -207,31 +227,16 @@ async function load(
     durable: found,
     verify: verifyLevel(config),
   });
+  const lookStarted = clock.monotonic();
   if (files.length > 0) {
     await damage.look(chooseStart({ files, kinds, checkpoint, bounds, clean, config }, silentLogger).scanFrom);
   }
   const indexStarted = clock.monotonic();
+  const lookMs = indexStarted - lookStarted;
   let arrival: ArrivalListener = () => {};
-  const openIndex = (lastExitClean: boolean, progress?: IndexProgress): IndexService =>
-    IndexService.open({
-      fs,
-      clock,
-      logger,
-      path: `${root}/index`,
-      layout: new IndexLayout(config.maxHashSlotNum, config.maxIndexNum),
-      lastExitClean,
-      indexMsgTimestamp: checkpoint.indexMsgTimestamp,
-      progress,
-      maxPhysicalOffset: files.at(-1)?.end ?? 0,
-      onSealed: (endTimestamp) => {
-        checkpoint.indexMsgTimestamp = endTimestamp;
-      },
-      onUnsealed: (endTimestamp, done) => {
-        checkpoint.indexMsgTimestamp = endTimestamp;
-        checkpoint.takeBack(done);
-      },
-    });
-  const index = config.messageIndexEnable && config.indexFileWriteEnable ? openIndex(clean, bounds.index) : undefined;
+  const index = isIndexed
+    ? IndexService.open({ ...indexOptions(clean), progress: bounds.index, scanned: await ahead?.end() })
+    : undefined;
   if (index !== undefined) opened.push(() => index.release());
   const indexMs = clock.monotonic() - indexStarted;
   for (const folder of [logFolder, `${root}/consumequeue`, `${root}/index`, `${root}/gantry`]) {
@@ -290,13 +295,12 @@ async function load(
     parser,
     clean,
     started,
-    queuesMs,
-    indexMs,
+    phases: { queues: queuesMs, look: lookMs, index: indexMs },
   });
   const cutIdleIndex = async (offset: number, lastExitClean: boolean): Promise<void> => {
     if (index !== undefined || fs.list(`${root}/index`).length === 0) return;
     try {
-      const idle = openIndex(lastExitClean);
+      const idle = IndexService.open(indexOptions(lastExitClean));
       await idle.truncateTo(offset);
       await idle.close();
     } catch (error) {

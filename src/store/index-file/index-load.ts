@@ -5,7 +5,7 @@
 // RocketMQ: after an unclean stop deletes every file whose end time is later than checkpoint.indexMsgTimestamp, which is always the
 // newest one, and indexes again only what lies behind the recovery's start: older keys are gone. Here nothing is lost.
 
-import { type Clock, GantryError, type Logger } from '../../common/index.ts';
+import { type Clock, GantryError, type Logger, silentLogger } from '../../common/index.ts';
 import type { Done, FileHandle, FileSystem } from '../../io/index.ts';
 import { IndexFile } from './index-file.ts';
 import type { IndexHeader, IndexLayout } from './index-format.ts';
@@ -23,6 +23,7 @@ import {
   type UnitScan,
 } from './index-scan.ts';
 import { indexSum } from './index-sum.ts';
+import type { ScannedAhead } from './scan-ahead.ts';
 
 export interface IndexOptions {
   fs: FileSystem;
@@ -39,6 +40,8 @@ export interface IndexOptions {
   maxPhysicalOffset?: number;
   /** What the last flush had reached, as the caller has saved it; optional. It counts if the files hold what they held then and nothing since. */
   progress?: IndexProgress | undefined;
+  /** What a thread has found in the file that is scanned first (scanAhead). */
+  scanned?: ScannedAhead | undefined;
   /** Store times of records, for headers that a crash left behind; optional. */
   storeTimeOf?: StoreTimeOf;
   /** Told when a full file has become durable, in file order, with the store time that it ends at (checkpoint.indexMsgTimestamp). */
@@ -74,6 +77,16 @@ export interface LoadedIndex {
  * @throws GantryError STORE_FILE_SIZE when a file's length contradicts the settings, IO.
  */
 export function loadIndex(options: IndexOptions): LoadedIndex {
+  const { files, faults } = readHeaders(options);
+  const { indexMsgTimestamp: claimed } = options;
+  // Files that are built again may come to end at the very time that the checkpoint names, before they are durable.
+  if (claimed > 0 && !files.some((file) => isFull(file) && file.header.endTimestamp === claimed))
+    options.onUnsealed?.(0, rethrow);
+  return options.lastExitClean ? trust(options, files, faults) : verify(options, files, faults);
+}
+
+/** The files, oldest first, with what is wrong with the header of each. */
+function readHeaders(options: IndexOptions): { files: IndexFile[]; faults: Array<string | undefined> } {
   const { fs, path, layout } = options;
   const files: IndexFile[] = [];
   const faults: Array<string | undefined> = [];
@@ -86,11 +99,24 @@ export function loadIndex(options: IndexOptions): LoadedIndex {
     files.push(new IndexFile(path, name, layout, header));
     faults.push(fault);
   }
-  const { indexMsgTimestamp: claimed } = options;
-  // Files that are built again may come to end at the very time that the checkpoint names, before they are durable.
-  if (claimed > 0 && !files.some((file) => isFull(file) && file.header.endTimestamp === claimed))
-    options.onUnsealed?.(0, rethrow);
-  return options.lastExitClean ? trust(options, files, faults) : verify(options, files, faults);
+  return { files, faults };
+}
+
+/** The file that an opening after an unclean stop scans first, and the units that its header speaks of; undefined: there is none. */
+export function firstDoubtful(
+  options: IndexOptions,
+): { path: string; units: number; minOffset: number; maxOffset: number; isReal: boolean } | undefined {
+  const { files, faults } = readHeaders({ ...options, logger: silentLogger });
+  const at = durableFiles(files, faults, options.indexMsgTimestamp);
+  const file = files[at];
+  if (file === undefined) return undefined;
+  return {
+    path: file.path,
+    units: file.header.unitCount,
+    minOffset: files[at - 1]?.header.endPhyOffset ?? 0,
+    maxOffset: maxOffset(options),
+    isReal: withFile(options.fs, file.path, ({ fd }) => fd >= 0),
+  };
 }
 
 /** The saved progress, if the files are as they were then. */
@@ -185,7 +211,11 @@ function verify(options: IndexOptions, files: IndexFile[], faults: Array<string 
   for (; at < files.length; at++) {
     const file = files[at]!;
     const claimed = file.header.unitCount;
-    const scan = withFile(fs, file.path, (handle) => scanUnits(handle, layout, lastOffset, maxOffset(options)));
+    const ahead = options.scanned;
+    const scan =
+      ahead?.path === file.path && ahead.minOffset === lastOffset
+        ? ahead.scan
+        : withFile(fs, file.path, (handle) => scanUnits(handle, layout, lastOffset, maxOffset(options)));
     const full = scan.units === layout.units - 1;
     if (!adoptScan(file.header, scan, storeTimeOf)) {
       scan.units = 0;

@@ -101,49 +101,49 @@ export interface UnitScan {
 
 /** Walks the units from 1 on as far as they prove themselves. Offsets must lie in [minOffset, maxOffset). */
 export function scanUnits(file: FileHandle, layout: IndexLayout, minOffset: number, maxOffset: number): UnitScan {
-  const slots = new Int32Array(layout.slots);
-  const scan: UnitScan = {
-    units: 0,
-    usedSlots: 0,
-    firstOffset: -1,
-    lastOffset: -1,
-    lastTimeDiff: 0,
-    slots,
-    reason: '',
-  };
-  const blocks = new UnitBlocks(file, layout);
-  const view = blocks.view;
-  let lowest = minOffset;
-  for (let unit = 1; unit < layout.units; unit++) {
-    const at = blocks.at(unit, true);
-    const hash = view.getInt32(at);
-    const offset = peekI64(view, at + 4);
-    const timeDiff = view.getInt32(at + 12);
-    const previous = view.getInt32(at + 16);
-    if (hash === 0 && offset === 0 && timeDiff === 0 && previous === 0) break;
-    if (hash < 0 || timeDiff < 0) {
-      scan.reason = `unit ${unit} has a negative field`;
-      break;
+  const { slots: slotCount, units: end } = layout;
+  const slots = new Int32Array(slotCount);
+  const bytes = new Uint8Array(Math.min(BLOCK_UNITS, end) * UNIT_BYTES);
+  const view = viewOf(bytes);
+  let usedSlots = 0;
+  let firstOffset = -1;
+  let lastOffset = minOffset;
+  let lastTimeDiff = 0;
+  let reason = '';
+  let unit = 1;
+  scan: while (unit < end) {
+    const length = Math.min(BLOCK_UNITS, end - unit) * UNIT_BYTES;
+    readOrZeros(file, bytes, layout.unitPosition(unit), length);
+    for (let at = 0; at < length; at += UNIT_BYTES, unit++) {
+      const hash = view.getInt32(at);
+      const offset = peekI64(view, at + 4);
+      const timeDiff = view.getInt32(at + 12);
+      const previous = view.getInt32(at + 16);
+      if ((hash | timeDiff | previous) === 0 && offset === 0) break scan;
+      if ((hash | timeDiff) < 0) {
+        reason = `unit ${unit} has a negative field`;
+        break scan;
+      }
+      if (offset < lastOffset || offset >= maxOffset) {
+        reason = `unit ${unit} points to ${offset}`;
+        break scan;
+      }
+      const slot = hash % slotCount;
+      const expected = slots[slot]!;
+      if (previous !== expected) {
+        reason = `unit ${unit} follows ${previous} and should follow ${expected}`;
+        break scan;
+      }
+      // 1 for 0, without a branch: which slots are new is chance, and a wrong guess of the processor would wait for the slot each time.
+      usedSlots += (expected - 1) >>> 31;
+      slots[slot] = unit;
+      if (unit === 1) firstOffset = offset;
+      lastOffset = offset;
+      lastTimeDiff = timeDiff;
     }
-    if (offset < lowest || offset >= maxOffset) {
-      scan.reason = `unit ${unit} points to ${offset}`;
-      break;
-    }
-    const slot = hash % layout.slots;
-    const expected = slots[slot]!;
-    if (previous !== expected) {
-      scan.reason = `unit ${unit} follows ${previous} and should follow ${expected}`;
-      break;
-    }
-    if (expected === 0) scan.usedSlots++;
-    slots[slot] = unit;
-    lowest = offset;
-    if (unit === 1) scan.firstOffset = offset;
-    scan.lastOffset = offset;
-    scan.lastTimeDiff = timeDiff;
-    scan.units = unit;
   }
-  return scan;
+  if (unit === 1) lastOffset = -1;
+  return { units: unit - 1, usedSlots, firstOffset, lastOffset, lastTimeDiff, slots, reason };
 }
 
 /** The slot table as the file has it. A value that cannot be a unit in use counts as empty, as RocketMQ takes it. */

@@ -61,6 +61,9 @@ export class DamageCheck {
   #planned: readonly Placeholder[];
   /** Bodies of this part of the log have been checked. */
   checked: { from: number; to: number } = { from: 0, to: 0 };
+  /** Records there, and the last of them. */
+  records = 0;
+  readonly last: { physicalOffset: number; storeTimestamp: number } = { physicalOffset: -1, storeTimestamp: 0 };
   /** Records were replaced: what is derived from the log must be built again from here on. */
   mendedFrom: number = Number.POSITIVE_INFINITY;
   /** What was skipped, for the report. */
@@ -116,7 +119,9 @@ export class DamageCheck {
     const { files, durable, verify, checkpoint, clock, logger } = this.#input;
     const to = Math.min(limit, durable?.flushed ?? Number.POSITIVE_INFINITY);
     const javaTime = checkpoint.physicMsgTimestamp;
+    const { last } = this;
     let newest = 0;
+    let records = 0;
     let passed = false;
     const total = Math.min(to, files.at(-1)!.end) - from;
     const scan = await scanLog({
@@ -130,11 +135,17 @@ export class DamageCheck {
         passed = durable === undefined && record.storeTimestamp > javaTime;
         if (passed) return false;
         newest = Math.max(newest, record.storeTimestamp);
+        records++;
+        if (record.physicalOffset > last.physicalOffset) {
+          last.physicalOffset = record.physicalOffset;
+          last.storeTimestamp = record.storeTimestamp;
+        }
         return true;
       },
       progress: scanProgress(clock, logger, total, 'what was durable is looked at'),
     });
     this.#reached = scan.end;
+    this.records += records;
     if (durable === undefined) {
       if (passed || scan.end >= limit) return undefined;
       return this.#wasStoredBy(javaTime, scan.end, newest) ? { offset: scan.end } : undefined;
@@ -143,6 +154,7 @@ export class DamageCheck {
     if (newest > durable.newest) {
       logger.info(`another broker has written to the log below ${durable.flushed}: our own mark does not count`);
       this.#input.durable = undefined;
+      this.records -= records;
       return this.#findFirst(from, limit);
     }
     return this.#isLostTail(scan.end, durable.flushed) ? undefined : { offset: scan.end };

@@ -12,7 +12,7 @@ import { type Clock, type Logger, peekI64, viewOf } from '../../common/index.ts'
 import type { FileSystem } from '../../io/index.ts';
 import { MAGIC_V1, MAGIC_V2, PHYSICAL_OFFSET_AT, Verify } from '../../message/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
-import { type AnyQueue, ConsumeQueue, type QueueKinds } from '../consume-queue/index.ts';
+import { type AnyQueue, ConsumeQueue, isLightQueue, type QueueKinds } from '../consume-queue/index.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { IndexService } from '../index-file/index.ts';
 import { cutSegments, type SegmentFile, segmentAt } from '../segment/index.ts';
@@ -49,10 +49,9 @@ export interface RecoverInput {
   parser: ShareParser | undefined;
   /** Whether the last run ended with a clean stop (no `abort`). */
   clean: boolean;
-  /** Monotonic time at which loading began, and how long it took to find the queues' ends and to open the index. */
+  /** Monotonic time at which loading began, and how long its parts took. */
   started: number;
-  queuesMs: number;
-  indexMs: number;
+  phases: Pick<RecoveryReport['phases'], 'queues' | 'look' | 'index'>;
 }
 
 /** Where a start begins to look, and why. */
@@ -78,7 +77,7 @@ export async function recover(given: RecoverInput): Promise<RecoveryReport> {
 }
 
 async function recoverWith(given: RecoverInput, syncs: LogSyncs): Promise<RecoveryReport> {
-  const { fs, clock, logger, files, kinds, index, dispatcher, damage } = given;
+  const { fs, clock, logger, config, files, kinds, index, dispatcher, damage } = given;
   const queues = kinds.plain;
   if (files.length === 0) return recoverEmpty(given);
 
@@ -114,8 +113,7 @@ async function recoverWith(given: RecoverInput, syncs: LogSyncs): Promise<Recove
   report.skipped = damage.skipped;
   report.lastRecord = scan.lastRecord;
   report.phases = {
-    queues: input.queuesMs,
-    index: input.indexMs,
+    ...input.phases,
     scan: clock.monotonic() - scanStarted,
     sync: 0,
     cut: 0,
@@ -155,7 +153,10 @@ async function recoverWith(given: RecoverInput, syncs: LogSyncs): Promise<Recove
     if (queue.rebuilt) report.queuesRebuilt++;
     // Records that were dispatched are not there any more: their units may be.
     if (queue.unseen && scan.damage !== undefined) queues.cut(queue, queue.maxOffset, queue.maxPhysicalEnd, true);
-    cutQueueToLog(queues, queue, scan.end, logger);
+    // What light queues have stays while none is written to.
+    const isScanned = !clean && !queue.rebuilt && (config.enableMultiDispatch || !isLightQueue(queue.topic));
+    const unproven = isScanned ? start.dispatchFrom : Number.POSITIVE_INFINITY;
+    cutQueueToLog(queues, queue, scan.end, logger, unproven);
     recoverQueueStart(queues, queue, minimum);
     kinds.ext?.dropBelowMinimum(queues, queue);
   }
@@ -204,7 +205,8 @@ async function scanFrom(
   const verify = verifyLevel(config);
   const indexFrom = index?.durableOffset ?? 0;
   const { dispatchFrom } = start;
-  const total = files.at(-1)!.end - start.scanFrom;
+  const { at, records, last } = behindChecked(input, start);
+  const total = files.at(-1)!.end - at;
   // Until the next flush the checkpoint does not vouch for units that are put again.
   if (dispatchFrom < claimOf(files, input.checkpoint)) lowerClaim(input.checkpoint, dispatchFrom);
   let gap: AnyQueue | undefined;
@@ -212,7 +214,7 @@ async function scanFrom(
   report.dispatched = 0;
   dispatcher.onRecovered = (queue, ordinal, physicalOffset) => {
     if (clean) queue.rebuilt = true;
-    else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset);
+    else if (queue instanceof ConsumeQueue) rebuildFrom(queues, queue, ordinal, physicalOffset, dispatchFrom);
     else kinds.batch.rebuildFrom(queue, physicalOffset);
     if (ordinal > queue.maxOffset) gap ??= queue;
   };
@@ -223,16 +225,22 @@ async function scanFrom(
       if (queue.queueId === record.queueId) kinds.batch.rebuildFrom(queue, record.physicalOffset);
     }
   };
+  if (records > 0) {
+    dispatcher.lastStoreTimestamp = last.storeTimestamp;
+    dispatcher.lastPhysicalOffset = last.physicalOffset;
+  }
+  let again = 0;
   const scan = await scanLog({
     files,
     first: start.first,
-    from: start.scanFrom,
+    from: at,
     verify,
     parser: input.parser,
     tornTail: !clean,
     tornFrom: damage.tornFrom,
     checkedTo: damage.checked.from <= start.scanFrom ? damage.checked.to : 0,
     visit: (bytes, record) => {
+      if (record.physicalOffset < damage.checked.to) again++;
       if (record.physicalOffset < dispatchFrom) return dispatcher.skipRecord(record);
       dispatcher.dispatchRecord(bytes, record, record.physicalOffset >= indexFrom);
       report.dispatched++;
@@ -242,7 +250,35 @@ async function scanFrom(
       return told(scanned);
     },
   });
+  if (at > start.scanFrom) {
+    scan.records += records - again;
+    scan.scannedBytes += at - start.scanFrom;
+    scan.lastRecord = Math.max(scan.lastRecord, last.physicalOffset);
+  }
   return { scan, gap };
+}
+
+/** Where to read on: what has been looked at and is not dispatched again is not read twice. With what was found before. */
+function behindChecked(
+  { files, damage, clean }: RecoverInput,
+  { scanFrom, dispatchFrom }: Start,
+): { at: number; records: number; last: DamageCheck['last'] } {
+  const { checked, last } = damage;
+  const file = segmentAt(files, dispatchFrom);
+  const isKnown =
+    file !== undefined &&
+    file === segmentAt(files, scanFrom) &&
+    damage.mendedFrom === Number.POSITIVE_INFINITY &&
+    checked.from === scanFrom &&
+    (clean || dispatchFrom <= damage.tornFrom);
+  if (isKnown) {
+    // What is known of the index ends a byte behind the start of its last record.
+    for (const at of [dispatchFrom, dispatchFrom - 1]) {
+      if (at < scanFrom || at > checked.to) continue;
+      if (at === checked.to || recordBeginsAt(file, at)) return { at, records: damage.records, last };
+    }
+  }
+  return { at: scanFrom, records: 0, last };
 }
 
 /** Syncs of CommitLog files, one after the other, while the log is scanned. */

@@ -26,7 +26,7 @@ export interface RecoveryReport {
   lastRecord: number;
   /** Milliseconds, from the first look at the files on, and what took them. */
   tookMs: number;
-  phases: { queues: number; index: number; scan: number; sync: number; cut: number };
+  phases: { queues: number; look: number; index: number; scan: number; sync: number; cut: number };
 }
 
 export function emptyReport(clean: boolean): RecoveryReport {
@@ -45,7 +45,7 @@ export function emptyReport(clean: boolean): RecoveryReport {
     skipped: [],
     lastRecord: -1,
     tookMs: 0,
-    phases: { queues: 0, index: 0, scan: 0, sync: 0, cut: 0 },
+    phases: { queues: 0, look: 0, index: 0, scan: 0, sync: 0, cut: 0 },
   };
 }
 
