@@ -13,6 +13,7 @@ import { Ports } from '../test/interop/ports.ts';
 import type { RunningBroker, System, SystemKind } from '../test/interop/system.ts';
 import { hasCommand, prepareJava } from '../test/interop/toolchain.ts';
 import { measureBrokerQueues } from './broker-queues.ts';
+import { measureColdReads } from './cold-reads.ts';
 import { measureFilter } from './filter-load.ts';
 import { measureKeyLookups } from './key-lookups.ts';
 import { measureLight } from './light-queues.ts';
@@ -31,7 +32,7 @@ const USAGE = `usage: npm run bench -- [options] [WORKLOAD…]
   --java-options S   options of the broker's JVM, with blanks (default: none, so the JVM's own heap size)
   --loadgen PATH     another load generator with the same flags, to check this one
   --json             JSON instead of the table
-workloads: start restart queues light-queues broker-queues keys filter ${workloads.map((workload) => workload.name).join(' ')}`;
+workloads: start restart queues light-queues broker-queues cold-reads keys filter ${workloads.map((workload) => workload.name).join(' ')}`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -111,6 +112,7 @@ async function measure(all: readonly System[], base: string): Promise<WorkloadRe
   if (wanted('broker-queues')) {
     results.push(await measureBrokerQueues(own, base, values.quick ? 101 : 2501, effort, say));
   }
+  if (wanted('cold-reads')) results.push(...(await measureColdReads(all, base, effort, say)));
   if (wanted('keys')) {
     results.push(await measureKeyLookups(own, base, values.quick ? 1000 : 100_000, { ...effort, rounds: 1 }, say));
   }

@@ -19,9 +19,10 @@ import { call } from '../test/interop/probe.ts';
 import type { RunningBroker } from '../test/interop/system.ts';
 import { Connection } from './connection.ts';
 import { drive } from './drive.ts';
+import { CONNECTIONS, pace, PACED_QUEUES as QUEUES, WARMUP_MS } from './paced.ts';
 import { memory } from './process-figures.ts';
 import { createTopic } from './requests.ts';
-import { Code, encodeTemplate, fillDecimal, OPAQUE_BASE, ResponseScanner, type Template } from './wire.ts';
+import { Code, encodeTemplate, fillDecimal, OPAQUE_BASE } from './wire.ts';
 
 const { values } = parseArgs({
   options: { seconds: { type: 'string', default: '60' }, consumers: { type: 'string', default: '1000' } },
@@ -29,21 +30,13 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds);
 const consumers = Number(values.consumers);
 
-const CONNECTIONS = 8;
-const QUEUES = 8;
-const RATE = 5000;
-const TICK_MS = 4;
 const PING_MS = 5;
 const SAMPLE_MS = 1000;
 const PROGRESS_MS = 30_000;
 /** s that an overload takes at most. */
 const OVERLOAD_MOST = 600;
-const WARMUP_MS = 2000;
-/** Requests of one connection that the paced load may have in flight: a second's worth. */
-const SLOTS = RATE;
 const SHALLOW = 64;
 const DEEP = 4096;
-const BODY = Buffer.alloc(1024, 'x');
 const OLD_FILES = 100;
 /** Files that are there however quickly old ones go: the newest, one made ahead, and what ten seconds bring. */
 const FEW_FILES = 8;
@@ -73,80 +66,6 @@ class MemorySamples {
       lastFifth: mean(this.#samples.slice(-fifth)),
       most: Math.max(...this.#samples),
     };
-  }
-}
-
-/** What came of sends at a rate. */
-interface Pace {
-  messages: number;
-  perSecond: number;
-  p50Ms: number;
-  p99Ms: number;
-  p999Ms: number;
-  maxMs: number;
-  /** By code. */
-  refused: Record<string, number>;
-}
-
-/** One connection that sends at a rate and measures from when a message was due. */
-class PacedSender {
-  readonly latency: Histogram;
-  readonly #template: Template;
-  readonly #connection: Connection;
-  readonly #scanner = new ResponseScanner();
-  readonly #warmAt: number;
-  readonly #dueAt = new Float64Array(SLOTS);
-  #sent = 0;
-  answered = 0;
-  readonly refused: Record<string, number> = {};
-
-  constructor(addr: string, latency: Histogram, warmAt: number) {
-    this.latency = latency;
-    this.#warmAt = warmAt;
-    const keys = 'KEYS\u0001K{key:12}\u0002UNIQ_KEY\u0001AC1100010002{uniq:20}\u0002WAIT\u0001true\u0002';
-    const fields = { a: 'PID', b: 'Soak', c: 'TBW102', d: '8', e: '{queue:1}', f: '0', g: '1', h: '0', i: keys };
-    this.#template = encodeTemplate(Code.SEND_MESSAGE_V2, { ...fields, j: '0', k: 'false', m: 'false' }, BODY);
-    this.#connection = new Connection(addr, this, 0, () => {});
-  }
-
-  frame(bytes: Buffer, headerStart: number, headerEnd: number): void {
-    this.#scanner.scan(bytes, headerStart, headerEnd);
-    const { code, slot } = this.#scanner;
-    this.answered++;
-    const now = performance.now();
-    if (code === 0 && now > this.#warmAt) this.latency.add(now - this.#dueAt[slot]!);
-    if (code !== 0) this.refused[code] = (this.refused[code] ?? 0) + 1;
-  }
-
-  chunk(): void {}
-
-  closed(error: Error): void {
-    throw error;
-  }
-
-  /** Sends `count` messages that were due at `dueMs`. */
-  send(count: number, dueMs: number): void {
-    const { bytes, holes } = this.#template;
-    const out = Buffer.allocUnsafe(bytes.length * count);
-    for (let i = 0; i < count; i++) {
-      const number = this.#sent++;
-      const slot = number % SLOTS;
-      this.#dueAt[slot] = dueMs;
-      fillDecimal(bytes, holes.get('opaque')!, OPAQUE_BASE + slot);
-      fillDecimal(bytes, holes.get('queue')!, number % QUEUES);
-      fillDecimal(bytes, holes.get('key')!, number);
-      fillDecimal(bytes, holes.get('uniq')!, number);
-      out.set(bytes, i * bytes.length);
-    }
-    this.#connection.write(out);
-  }
-
-  get inFlight(): number {
-    return this.#sent - this.answered;
-  }
-
-  end(): void {
-    this.#connection.end();
   }
 }
 
@@ -187,42 +106,6 @@ class Asking {
   }
 }
 
-/** Sends at the rate for as long as `goesOn` says after so many milliseconds, and waits for the answers. */
-async function pace(addr: string, goesOn: (elapsedMs: number) => boolean): Promise<Pace> {
-  const latency = new Histogram(64);
-  const start = performance.now();
-  const senders = Array.from({ length: CONNECTIONS }, () => new PacedSender(addr, latency, start + WARMUP_MS));
-  let sent = 0;
-  await new Promise<void>((resolve) => {
-    const timer = setInterval(() => {
-      const now = performance.now();
-      const due = Math.floor(((now - start) * RATE) / 1000) - sent;
-      if (!goesOn(now - start)) {
-        clearInterval(timer);
-        resolve();
-        return;
-      }
-      for (const [i, sender] of senders.entries()) {
-        const share = Math.floor((due + i) / CONNECTIONS);
-        if (share > 0) sender.send(share, now);
-        sent += share;
-      }
-    }, TICK_MS);
-  });
-  const seconds = (performance.now() - start - WARMUP_MS) / 1000;
-  while (senders.some((sender) => sender.inFlight > 0)) await new Promise((resolve) => setTimeout(resolve, 10));
-  for (const sender of senders) sender.end();
-  return {
-    messages: sent,
-    perSecond: latency.count / seconds,
-    p50Ms: latency.quantile(0.5),
-    p99Ms: latency.quantile(0.99),
-    p999Ms: latency.quantile(0.999),
-    maxMs: latency.maxMs,
-    refused: Object.assign({}, ...senders.map((sender) => sender.refused)),
-  };
-}
-
 async function paced(broker: RunningBroker): Promise<object> {
   const { brokerAddr: addr, pid } = broker;
   const pull = { consumerGroup: 'GID_idle', topic: 'SoakIdle', queueOffset: '0', maxMsgNums: '32', sysFlag: '6' };
@@ -232,7 +115,7 @@ async function paced(broker: RunningBroker): Promise<object> {
     return new Asking(addr, Code.PULL_MESSAGE, fields, 0);
   });
   const samples = new MemorySamples(pid);
-  const pacing = pace(addr, (elapsedMs) => elapsedMs < seconds * 1000);
+  const pacing = pace(addr, 'Soak', (elapsedMs) => elapsedMs < seconds * 1000);
   // A thousand connections at once are no part of it.
   await new Promise((resolve) => setTimeout(resolve, WARMUP_MS));
   const ping = new Asking(addr, Code.GET_MAX_OFFSET, { topic: 'SoakIdle', queueId: '0', committed: 'true' }, PING_MS);
@@ -262,11 +145,11 @@ async function cleanUp(system: GantrySystem, base: string): Promise<object> {
       undefined,
     );
   }
-  const before = await pace(addr, (elapsedMs) => elapsedMs < 20_000);
+  const before = await pace(addr, 'Soak', (elapsedMs) => elapsedMs < 20_000);
   const all = files();
   const update = await call(addr, Code.UPDATE_BROKER_CONFIG, {}, Buffer.from('fileReservedTime=0'));
   if (update.code !== 0) throw new Error(`UPDATE_BROKER_CONFIG: code ${update.code} ${update.remark ?? ''}`);
-  const during = await pace(addr, () => files() > FEW_FILES);
+  const during = await pace(addr, 'Soak', () => files() > FEW_FILES);
   await broker.stop();
   return { files: all, before, during, p99OfBefore: during.p99Ms / before.p99Ms };
 }
@@ -296,6 +179,12 @@ async function overload(broker: RunningBroker): Promise<object> {
   };
 }
 
+/** Shows what a phase gave: a later one may not come to its end. */
+function told(figures: object): object {
+  process.stderr.write(`${phase}: ${JSON.stringify(figures)}\n`);
+  return figures;
+}
+
 const base = mkdtempSync(join(tmpdir(), 'gantry-soak-'));
 let phase = 'paced';
 const progress = setInterval(() => {
@@ -307,14 +196,16 @@ try {
   process.once('exit', () => void broker.kill());
   await createTopic(broker.brokerAddr, 'Soak', QUEUES);
   await createTopic(broker.brokerAddr, 'SoakIdle', QUEUES);
-  const pacedFigures = await paced(broker);
+  const pacedFigures = told(await paced(broker));
   phase = 'overload';
-  const runs = { paced: pacedFigures, overload: await overload(broker) };
+  const overloadFigures = told(await overload(broker));
   // Old files went: the queues begin here.
   const minimum = await call(broker.brokerAddr, Code.GET_MIN_OFFSET, { topic: 'Soak', queueId: '0' });
   await broker.stop();
+  rmSync(join(base, 'store'), { recursive: true, force: true });
   phase = 'clean-up';
   const old = await cleanUp(system, base);
+  const runs = { paced: pacedFigures, overload: overloadFigures };
   const figures = { seconds, ...runs, firstOffset: Number(minimum.fields['offset']), cleanUp: old };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 } finally {
