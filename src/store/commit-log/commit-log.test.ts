@@ -55,6 +55,21 @@ test('a flood of 1 MiB batches goes through memory that is used again', async ()
   assert.equal(log.committed, log.wrote);
 });
 
+test('a disk that stalls, so that one write follows the other off the loop, does not hold the memory of what is written', async () => {
+  const clock = new FakeClock();
+  const log = await openLog(undefined, undefined, clock);
+  log.noteSlow(clock.monotonic() - 100);
+  assert.equal(log.mayWrite, false);
+  const used = new Set<ArrayBufferLike>();
+  for (let i = 0; i < 100; i++) {
+    used.add(append(log, 1.2 * MIB));
+    assert.ok(log.committed < log.wrote, 'a write is under way');
+    await turn();
+  }
+  assert.ok(log.committed > 90 * MIB);
+  assert.ok(used.size <= 12, `${used.size} buffers`);
+});
+
 test('memory kept for reuse is bounded: a burst of the largest messages leaves 24 MiB and no more', async () => {
   const log = await openLog();
   // Nothing is dispatched: 40 chunks of 5 MiB wait, and are let go of at once.

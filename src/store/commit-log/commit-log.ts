@@ -344,9 +344,9 @@ export class CommitLog {
     this.#sync.releaseWaiters();
   }
 
-  /** Frees chunks that are committed, dispatched, and beyond the tail's budget. */
+  /** Frees chunks that are committed, dispatched, and beyond the tail's budget; one that is being written is not committed yet. */
   trim(): void {
-    if (!this.#writing) this.#tail.trim(Math.min(this.committed, this.dispatched));
+    this.#tail.trim(Math.min(this.committed, this.dispatched));
   }
 
   /**
