@@ -29,6 +29,12 @@ export interface FileHandle {
   syncSync(): void;
   truncateSync(length: number): void;
 
+  /**
+   * From now on the system reads what is asked for, and nothing ahead of it: what it would fetch at once, somebody's sync would wait for. Nothing
+   * happens where that cannot be said.
+   */
+  readNoMore(): void;
+
   size(): number;
   /** The descriptor on a real disk, -1 elsewhere. */
   readonly fd: number;

@@ -65,6 +65,8 @@ export class MemoryFileHandle implements FileHandle {
     this.#disk.truncateNow(this, length);
   }
 
+  readNoMore(): void {}
+
   size(): number {
     this.#require('look at', false);
     return this.node.seen.length;

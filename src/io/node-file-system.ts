@@ -7,10 +7,12 @@ import type { Done, DoneBytes, FileHandle, FileStat, FileSystem, OpenMode } from
 import { ioError } from './io-error.ts';
 import { loadFileMapper } from './mmap.ts';
 import { NodeSyncLane } from './node-sync-lane.ts';
+import { adviseRandom } from './read-advice.ts';
 
 class NodeFileHandle implements FileHandle {
   readonly path: string;
   readonly fd: number;
+  #readsNoMore = false;
 
   constructor(path: string, fd: number) {
     this.path = path;
@@ -82,6 +84,12 @@ class NodeFileHandle implements FileHandle {
     } catch (error) {
       throw ioError(error, 'change the length of', this.path);
     }
+  }
+
+  readNoMore(): void {
+    if (this.#readsNoMore) return;
+    this.#readsNoMore = true;
+    adviseRandom(this.fd);
   }
 
   size(): number {

@@ -135,3 +135,18 @@ test('the next block is fetched early from a slow disk only: its wait keeps thos
   assert.equal(lane.inFlight, 100);
   assert.equal(lane.count, 3);
 });
+
+test('a read from the disk is one of a file whose system does not read ahead by itself', () => {
+  const { file, read, release } = rig();
+  const handle = file.handle();
+  const asked: string[] = [];
+  handle.readNoMore = () => void asked.push('no more');
+  const { read: readOf } = handle;
+  handle.read = (...args) => {
+    asked.push('read');
+    readOf.apply(handle, args);
+  };
+  read('a', 100);
+  release();
+  assert.deepEqual(asked, ['no more', 'read']);
+});

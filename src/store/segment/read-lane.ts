@@ -137,7 +137,9 @@ export class ReadLane {
       this.#pump();
     };
     try {
-      file.handle().read(target, 0, length, position, ended);
+      const handle = file.handle();
+      handle.readNoMore();
+      handle.read(target, 0, length, position, ended);
     } catch (error) {
       // The file cannot be opened; told later, as everything that ends here is.
       this.#clock.soon(() => ended(error as Parameters<DoneBytes>[0], 0));
