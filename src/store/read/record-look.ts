@@ -45,11 +45,13 @@ export class RecordLook {
     const chunk = this.#log.chunkAt(position);
     if (chunk !== undefined) {
       const at = position - chunk.start;
+      if (at + size > chunk.used) return Look.PASSES;
       const bodyEnd = bodyEndOf(chunk.view, at, size);
       return bodyEnd < 0
         ? Look.PASSES
         : judge(filter, chunk.bytes, chunk.view, at + bodyEnd, at + size, chunk.view.getInt32(at + 4));
     }
+    if (!this.#log.isInOneFile(position, size)) return Look.PASSES;
     const headBytes = Math.min(HEAD_BYTES, size);
     if (this.#log.copy(position, headBytes, this.#head, 0, ready) < headBytes) return Look.WAIT;
     const bodyEnd = bodyEndOf(this.#headView, 0, size);
@@ -57,6 +59,16 @@ export class RecordLook {
     if (bodyEnd < 0 || rest > END_BYTES) return Look.PASSES;
     if (this.#log.copy(position + bodyEnd, rest, this.#end, 0, ready) < rest) return Look.WAIT;
     return judge(filter, this.#end, this.#endView, 0, rest, this.#headView.getInt32(4));
+  }
+
+  /** Whether the log has a record of `size` bytes at `position`, where it has as many; `ready` as in ReadCache.copy. */
+  sizeAt(position: number, size: number, ready: Ready): Look {
+    if (!this.#log.isInOneFile(position, size)) return Look.FAILS;
+    const chunk = this.#log.chunkAt(position);
+    const at = chunk === undefined ? 0 : position - chunk.start;
+    if (chunk !== undefined && at + size > chunk.used) return Look.FAILS;
+    if (chunk === undefined && this.#log.copyStored(position, 4, this.#head, 0, ready) < 4) return Look.WAIT;
+    return (chunk?.view ?? this.#headView).getInt32(at) === size ? Look.PASSES : Look.FAILS;
   }
 }
 
