@@ -16,6 +16,7 @@ import {
 } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
+  type AnyQueue,
   ConsumeQueue,
   type ConsumeQueueExt,
   type ConsumeQueueStore,
@@ -37,12 +38,10 @@ import { GetMessageStatus, type GetRequest, type GetResult, type RecordFilter } 
 import type { QueueUnits } from './queue-units.ts';
 import { Look, RecordLook } from './record-look.ts';
 import { emptyResult, removed, removeRecord } from './result-records.ts';
-import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
+import { answer, isFull, LARGEST_SLACK, NOBODY_WAITS, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
 const STEP_UNITS = 256;
-/** A unit that claims more than maxMessageSize and so much is looked at before memory is taken for it. */
-const LARGEST_SLACK = 128 * 1024;
 /** Bytes of a record that surely hold its store time. */
 const HEAD_BYTES = 68;
 
@@ -103,6 +102,7 @@ export class MessageReader {
       options.config,
       this.#inMemoryBytes,
       this.#recordLook,
+      (queue, ordinal, position) => this.#tellUnit(queue, queue.stream.folder, ordinal, position),
     );
   }
 
@@ -214,7 +214,7 @@ export class MessageReader {
           // Below the log's beginning a whole file is gone; any other place is no record's, which concerns this unit alone.
           const isGone = size > 0 && size !== FILLER_SIZE && position >= 0 && position < logMinimum;
           skipBelow = isGone ? Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize : 0;
-          if (!isGone && size !== FILLER_SIZE) this.#tellUnit(queue, next - 1, position);
+          if (!isGone && size !== FILLER_SIZE) this.#tellUnit(queue, queue.folder, next - 1, position);
           continue;
         }
         result.positions[result.count] = position;
@@ -363,7 +363,7 @@ export class MessageReader {
     return false;
   }
 
-  #tellUnit({ topic, queueId, folder }: ConsumeQueue, ordinal: number, position: number): void {
+  #tellUnit({ topic, queueId }: AnyQueue, folder: string, ordinal: number, position: number): void {
     if (this.#damaged.size >= MAX_WARNED || this.#damaged.has(position)) return;
     this.#damaged.add(position);
     this.#logger.warn(

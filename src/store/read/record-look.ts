@@ -1,7 +1,7 @@
 // A look at a record's properties on the way of a pull, for filters that ask for more than the tag. In memory they are read where they lie; behind
 // it the record's head and its end are fetched, never the body.
 
-import { viewOf } from '../../common/index.ts';
+import { peekI64, viewOf } from '../../common/index.ts';
 import { bornHostBytes, MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, storeHostBytes } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import type { Ready } from '../segment/index.ts';
@@ -16,6 +16,8 @@ export const Look = {
 } as const;
 export type Look = (typeof Look)[keyof typeof Look];
 
+const QUEUE_OFFSET_AT = 20;
+const HEAD_BYTES_OF_ORDINAL = QUEUE_OFFSET_AT + 8;
 const BORN_HOST_AT = 48;
 /** Bytes that hold the length of the body whatever the hosts are. */
 const HEAD_BYTES = BORN_HOST_AT + 20 + 8 + 20 + 16;
@@ -59,6 +61,20 @@ export class RecordLook {
     if (bodyEnd < 0 || rest > END_BYTES) return Look.PASSES;
     if (this.#log.copy(position + bodyEnd, rest, this.#end, 0, ready) < rest) return Look.WAIT;
     return judge(filter, this.#end, this.#endView, 0, rest, this.#headView.getInt32(4));
+  }
+
+  /** Whether the record of `size` bytes at `position` says that its queue offset is `ordinal`; as `sizeAt`. */
+  ordinalAt(position: number, size: number, ordinal: number, ready: Ready): Look {
+    const { committed, minimum } = this.#log;
+    if (size < LEAST_BYTES || position < minimum || position + size > committed) return Look.FAILS;
+    const look = this.sizeAt(position, size, ready);
+    if (look !== Look.PASSES) return look;
+    const chunk = this.#log.chunkAt(position);
+    if (chunk !== undefined)
+      return peekI64(chunk.view, position - chunk.start + QUEUE_OFFSET_AT) === ordinal ? look : Look.FAILS;
+    if (this.#log.copyStored(position, HEAD_BYTES_OF_ORDINAL, this.#head, 0, ready) < HEAD_BYTES_OF_ORDINAL)
+      return Look.WAIT;
+    return peekI64(this.#headView, QUEUE_OFFSET_AT) === ordinal ? look : Look.FAILS;
   }
 
   /** Whether the log has a record of `size` bytes at `position`, where it has as many; `ready` as in ReadCache.copy. */
