@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GetResult, getStatusName } from '../read/get.ts';
+import { repairStore, verifyStore } from '../verify/index.ts';
 import { Bench, ROOT } from './queue-kinds.test.support.ts';
 
 const FOLDER = `${ROOT}/batchconsumequeue/B/0`;
@@ -96,3 +97,29 @@ for (const [unit, step] of [
     }
   });
 }
+
+test('verify finds every bit of every unit that somebody reads, and nothing in a store that is whole', async () => {
+  const look = (b: Bench) => verifyStore(b.fs, ROOT, { maxHashSlotNum: 16, maxIndexNum: 4000 });
+  const whole = await look(await closed());
+  assert.deepEqual(whole.faults, []);
+  assert.deepEqual([whole.units, whole.lag], [RECORDS, 0]);
+  for (const unit of [0, 9, 13, 29]) {
+    for (let bit = 0; bit < 38 * 8; bit++) {
+      // What lies in the upper half of the tagsCode nobody reads.
+      if (bit >= 12 * 8 && bit < 16 * 8) continue;
+      const b = await closed();
+      flip(b, unit, bit);
+      const { faults } = await look(b);
+      const base = Math.floor(unit / 10) * 10 * UNIT_BYTES;
+      const found = faults.some(({ file, byte }) => file.endsWith(String(base)) && byte === (unit % 10) * UNIT_BYTES);
+      assert.ok(found, `unit ${unit} byte ${bit >> 3} bit ${bit & 7}: ${JSON.stringify(faults)}`);
+      assert.ok(faults.length <= 2, JSON.stringify(faults));
+      if (bit % 16 !== 0) continue;
+      repairStore(b.fs, ROOT, await look(b));
+      await b.open();
+      assert.deepEqual(await drain(b, 0), BASES);
+      await b.store.close();
+      assert.deepEqual((await look(b)).faults, []);
+    }
+  }
+});
