@@ -22,6 +22,8 @@ export class BrokerStats {
   putMessages = 0;
   putBytes = 0;
   putFailed = 0;
+  /** Of these, sends that had waited too long for a store that did not keep up. */
+  putTooLate = 0;
   /** Messages that were not stored again, because they had been before (send de-duplication). */
   putDuplicates = 0;
   /** Longest put so far, ms. */

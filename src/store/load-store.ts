@@ -253,7 +253,7 @@ async function load(
     logger.warn(`${queue.folder} has lost its first file: the queue is built again from the log`);
     queues.clear(queue);
   }
-  const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean);
+  const lost = recoverQueueKinds(kinds, files[0]?.base ?? 0, clean, bounds, logger);
   for (const queue of headless) lost.push({ queue, position: files[0]?.base ?? 0 });
   for (const queue of [...kinds.all()]) {
     // Files whose removal had not become durable.

@@ -150,6 +150,15 @@ export class MessageStore {
     return this.#guard.unwritableReason;
   }
 
+  /** Puts that were refused since the start, and answers that did not end well, by cause; without those that were illegal. */
+  get refusals(): ReadonlyMap<string, number> {
+    const { timedOut, unsynced, abandoned } = this.#acks;
+    const counts = new Map<string, number>(this.#guard.refusals);
+    for (const [cause, count] of Object.entries({ timedOut, unsynced, abandoned }))
+      if (count > 0) counts.set(cause, count);
+    return counts;
+  }
+
   /** Whether appends wait in the transient store pool. */
   get hasPool(): boolean {
     return this.#engine.pool !== undefined;

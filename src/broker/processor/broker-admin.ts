@@ -95,6 +95,10 @@ function getRuntimeInfo(context: BrokerContext, request: Request): void {
     for (const [name, count] of counts.lost)
       table[`gantryRemovedAndNeededBy_${name.replaceAll(' ', '_')}`] = String(count);
     for (const [group, count] of context.unread.byGroup) table[`gantryUnreadMessagesRemoved_${group}`] = String(count);
+    const refusing = store.unwritableReason;
+    if (refusing !== undefined) table['gantrySendsRefusedNow'] = refusing;
+    for (const [cause, count] of store.refusals) table[`gantryRefusedSends_${cause}`] = String(count);
+    if (context.stats.putTooLate > 0) table['gantryRefusedSends_waitedTooLong'] = String(context.stats.putTooLate);
     for (const stage of ['append', 'flush', 'dispatch', 'wake'] as const) {
       table[`gantryTime_${stage}`] = timesText(store.times[stage]);
     }

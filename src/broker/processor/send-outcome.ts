@@ -40,6 +40,7 @@ export function isTooLate(context: BrokerContext, request: Request, held: HeldIn
   const { waitTimeMillsInSendQueue: limit } = config;
   if (!config.brokerFastFailureEnable || held.heldMs < limit || !store.pressed) return false;
   stats.putFailed++;
+  stats.putTooLate++;
   const remark =
     `[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: ${held.heldMs}ms, ` +
     `size of queue: ${held.heldConnections} (waitTimeMillsInSendQueue is ${limit} ms; ${store.pressedBy})`;

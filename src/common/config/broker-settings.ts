@@ -178,9 +178,14 @@ export const BROKER_SETTINGS: SettingTable = {
     later('isBrokerContainer', 'bool', false, '', 'Java notes by it that it runs several brokers.'),
     later('isInBrokerContainer', 'bool', false, '', 'Java notes by it that it is one of them.'),
     later('inBrokerContainer', 'bool', false, '', 'The same under the name by which it is set.'),
-    later('recoverConcurrently', 'bool', false, '', 'Whether the queues are recovered side by side.', {
-      important: true,
-    }),
+    moot(
+      'recoverConcurrently',
+      'bool',
+      false,
+      '',
+      'Java: threads look for the ends of the queues. Here one pass over their newest units finds them, or what was saved of them.',
+      { important: true },
+    ),
     later('isolateLogEnable', 'bool', false, '', 'Whether each broker of a process writes its own log files.'),
 
     // Load balancing by the broker.

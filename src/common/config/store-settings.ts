@@ -130,7 +130,6 @@ export const STORE_SETTINGS: SettingTable = {
     ),
     later('maxConsumeQueueScan', 'int', 20_000, 'units', 'Units that are counted before a backlog is estimated.'),
     later('sampleCountThreshold', 'int', 5000, 'units', 'Matches after which a backlog is estimated.'),
-    later('sampleSteps', 'int', 32, '', 'Steps of such an estimate.'),
 
     // RocksDB.
     later(
@@ -214,6 +213,7 @@ export const STORE_SETTINGS: SettingTable = {
       '',
       'Java: look which pages are in memory. Here the distance to the end decides.',
     ),
+    moot('sampleSteps', 'int', 32, 'pages', 'Java: one page of so many is looked at then.'),
 
     // What belongs to Java's threads, locks and mapped memory.
     moot('sharedByteBufferNum', 'int', 16, 'buffers', 'Java: buffers of those writes.'),

@@ -181,6 +181,11 @@ export class CommitLog {
     return this.#chunkFor(file, size);
   }
 
+  /** Whether a record may have these bytes: none runs over a file. */
+  isInOneFile(offset: number, length: number): boolean {
+    return Math.floor(offset / this.fileSize) === Math.floor((offset + length - 1) / this.fileSize);
+  }
+
   /** A buffer for at least `size` bytes of records that have no place yet, with old bytes in it; it ends in `adopt` or `giveBuffer`. */
   takeBuffer(size: number): Uint8Array {
     return this.#memory.takeBuffer(size);

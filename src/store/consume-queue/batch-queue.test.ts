@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { GantryError, SeededRandom } from '../../common/index.ts';
 import { SysFlag } from '../../message/index.ts';
 import { PutMessageStatus } from '../put/index.ts';
@@ -184,6 +185,36 @@ test('the minimum is the first record that is in the log; files before it are re
   await b.open();
   assert.equal(b.store.minOffsetInQueue('B', 0), min);
   assert.equal(b.store.maxOffsetInQueue('B', 0), 399);
+  await b.store.close();
+});
+
+test('retention tells which messages of a batch queue go, and takes files and queues whose messages are gone', async () => {
+  const b = new Bench(1_700_000_000_000, { fileReservedTime: 0, deleteWhen: '' }, ['B']);
+  await b.open();
+  await fill(b, 200);
+  await b.put('T', {}, 15_000);
+  const moves: Array<{ topic: string; from: number; to: number }> = [];
+  b.store.retention.onRemoval((removal) => {
+    for (const { topic, from, to } of removal.moves) moves.push({ topic, from, to });
+  });
+  for (const name of b.fs.list(`${ROOT}/commitlog`)) b.fs.setModified(`${ROOT}/commitlog/${name}`, 0);
+  const filesBefore = b.fs.list(FOLDER).length;
+  b.store.retention.request();
+  for (let i = 0; i < 200; i++) {
+    b.clock.advance(1000);
+    await turn();
+  }
+  const min = b.store.minOffsetInQueue('B', 0);
+  assert.ok(min > 60, String(min));
+  const ofB = moves.filter(({ topic }) => topic === 'B');
+  assert.equal(ofB[0]!.from, 0);
+  assert.equal(ofB.at(-1)!.to, min);
+  for (const [i, move] of ofB.entries()) assert.equal(move.from, i === 0 ? 0 : ofB[i - 1]!.to);
+  assert.ok(b.fs.list(FOLDER).length < filesBefore);
+  assert.equal(min, 399, 'all of its messages are gone');
+  assert.equal(await b.store.retention.removeExpiredQueues((topic) => topic === 'B'), 1);
+  assert.equal(b.fs.stat(FOLDER), undefined);
+  assert.equal((await b.putInner('B', 2)).queueOffset, 0);
   await b.store.close();
 });
 

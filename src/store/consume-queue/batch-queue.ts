@@ -61,6 +61,8 @@ export class BatchUnit {
   storeTimestamp = 0;
   base = 0;
   count = 0;
+  /** Whether what was read last is a unit. */
+  isSound = false;
   readonly bytes: Uint8Array = new Uint8Array(BATCH_UNIT_BYTES);
   readonly #view = viewOf(this.bytes);
 
@@ -162,8 +164,14 @@ export class BatchQueueStore {
   /** Reads the unit with an index into `unit`. False, and `ready` as in ReadCache.copy, if its bytes must be fetched first. */
   read(queue: BatchQueue, index: number, unit: BatchUnit, ready: Ready): boolean {
     if (!this.#streams.read(queue.stream, index * BATCH_UNIT_BYTES, BATCH_UNIT_BYTES, unit.bytes, ready)) return false;
-    unit.parse();
+    unit.isSound = unit.parse();
     return true;
+  }
+
+  /** Reads whole units from `index` on into `target`, at once; answers how many there are. */
+  readUnitsSync(queue: BatchQueue, index: number, count: number, target: Uint8Array): number {
+    const got = this.#streams.readSync(queue.stream, index * BATCH_UNIT_BYTES, count * BATCH_UNIT_BYTES, target);
+    return Math.floor(got / BATCH_UNIT_BYTES);
   }
 
   /** As `read`, at once; for the start. False if there is no such unit. */
@@ -198,7 +206,10 @@ export class BatchQueueStore {
 
   removeQueue(queue: BatchQueue): void {
     this.#streams.removeStream(queue.stream);
-    delete this.#topics.get(queue.topic)?.[queue.queueId];
+    const queues = this.#topics.get(queue.topic);
+    if (queues === undefined) return;
+    delete queues[queue.queueId];
+    if (queues.every((other) => other === undefined)) this.#topics.delete(queue.topic);
   }
 
   remove(topic: string): void {
@@ -245,11 +256,11 @@ export class BatchQueueStore {
         end++;
       }
     }
-    this.#endAt(queue, end);
+    this.endAt(queue, end);
   }
 
   /** Lets a queue end at a unit's index; what the files hold behind it is made dead. */
-  #endAt(queue: BatchQueue, end: number): void {
+  endAt(queue: BatchQueue, end: number): void {
     this.#streams.cut(queue.stream, end * BATCH_UNIT_BYTES);
     queue.stream.resetTo(end * BATCH_UNIT_BYTES);
     const unit = this.#unit;
@@ -284,30 +295,56 @@ export class BatchQueueStore {
     if (end === queue.endUnit) return;
     // What is only in memory so far must not be lost with the tail.
     this.#streams.writeNow(queue.stream);
-    this.#endAt(queue, end);
+    this.endAt(queue, end);
   }
 
   /**
-   * Sets a queue's minimum by the log's: past each unit whose record is gone, as RocketMQ's correctMinOffset. Files that hold nothing else
-   * are removed, but for the newest.
+   * Where a queue begins when the log does at `logMinimum`: the first unit whose record is not gone (RocketMQ: correctMinOffset), and its
+   * first message; the queue's end if there is none.
    */
-  correctMinimum(queue: BatchQueue, logMinimum: number): void {
+  minimumAt(queue: BatchQueue, logMinimum: number): { unit: number; ordinal: number } {
     const unit = this.#unit;
-    let low = queue.firstUnit;
-    let high = queue.endUnit;
-    if (low === high) return;
-    // Physical offsets rise.
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      if (this.readSync(queue, middle, unit) && unit.physicalOffset >= logMinimum) high = middle;
-      else low = middle + 1;
+    const isGone = (index: number): boolean | undefined =>
+      this.readSync(queue, index, unit) ? unit.physicalOffset < logMinimum : undefined;
+    const { firstUnit, endUnit } = queue;
+    const first = firstUnit < endUnit && isGone(firstUnit) === false ? firstUnit : vote(firstUnit, endUnit, isGone);
+    for (let index = first; index < endUnit; index++) {
+      if (isGone(index) !== false) continue;
+      const { base } = unit;
+      // A base is at most the next one's.
+      const most = this.readSync(queue, index + 1, unit) ? Math.min(unit.base, queue.maxOffset) : queue.maxOffset;
+      return { unit: index, ordinal: Math.min(base, most) };
     }
-    if (low < queue.endUnit) {
-      this.readSync(queue, low, unit);
-      queue.minOffset = unit.base;
-    } else {
-      queue.minOffset = queue.maxOffset;
-    }
-    this.#streams.removeFilesBelow(queue.stream, low * BATCH_UNIT_BYTES);
+    return { unit: endUnit, ordinal: queue.maxOffset };
   }
+
+  /** Sets a queue's minimum by the log's. Files that hold nothing else are removed, but for the newest. */
+  correctMinimum(queue: BatchQueue, logMinimum: number): void {
+    if (queue.firstUnit === queue.endUnit) return;
+    const { unit, ordinal } = this.minimumAt(queue, logMinimum);
+    queue.minOffset = ordinal;
+    this.#streams.removeFilesBelow(queue.stream, unit * BATCH_UNIT_BYTES);
+  }
+}
+
+/**
+ * The first index in [first, end) of which `isBefore` does not hold, where it holds of all before and of none behind. Of each place its
+ * neighbours are asked, too, and most of the three decide (of two, the place itself), so that one unit whose bits have flipped (undefined: it is none) does not lead
+ * astray. That unit, and the one behind it, may be what is found.
+ */
+export function vote(first: number, end: number, isBefore: (index: number) => boolean | undefined): number {
+  let low = first;
+  let high = end;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const own = isBefore(middle);
+    let votes = own === true ? 1.5 : own === false ? -1.5 : 0;
+    for (const index of [middle - 1, middle + 1]) {
+      const before = index < first || index >= end ? undefined : isBefore(index);
+      if (before !== undefined) votes += before ? 1 : -1;
+    }
+    if (votes > 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

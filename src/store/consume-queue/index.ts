@@ -3,6 +3,7 @@ export {
   type BatchQueue,
   BatchQueueStore,
   BatchUnit,
+  vote,
 } from './batch-queue.ts';
 export { ConsumeQueue, UnitPut } from './consume-queue.ts';
 export { ConsumeQueueExt, EXT_FILE_MIN_BYTES, ExtRead, extPosition, isExtAddress } from './consume-queue-ext.ts';

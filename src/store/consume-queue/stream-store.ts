@@ -12,7 +12,7 @@
 //
 // Invariants: written <= end; tailStart <= written; files are contiguous and hold [start, written).
 
-import type { Clock, GantryError, Logger } from '../../common/index.ts';
+import { type Clock, GantryError, type Logger } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { cutSegments, type ReadCache, type Ready, type SegmentFile, segmentAt } from '../segment/index.ts';
 import { QueueFolders } from './queue-folders.ts';
@@ -188,7 +188,11 @@ export class StreamStore {
   read(stream: Stream, position: number, length: number, target: Uint8Array, ready: Ready): boolean {
     if (this.#copyTail(stream, position, length, target)) return true;
     const file = segmentAt(stream.files, position);
-    if (file === undefined || position + length > file.end) return false;
+    if (file === undefined || position + length > file.end) {
+      const error = new GantryError('REMOVED', `${stream.folder} has no bytes at ${position} any more; ask again`);
+      void Promise.resolve().then(() => ready(error));
+      return false;
+    }
     this.#folders.handle(file);
     const limit = Math.min(stream.written, file.end) - file.base;
     return this.#options.cache.copy(file, position - file.base, length, limit, target, 0, ready) === length;

@@ -12,6 +12,8 @@ import { PutMessageStatus } from '../put/index.ts';
 /** Told once how its wait ended: PUT_OK, FLUSH_DISK_TIMEOUT (stored, not known to be durable) or SERVICE_NOT_AVAILABLE (not stored). */
 export interface AckTarget {
   settle(status: PutMessageStatus, reason: string): void;
+  /** Answers that it stands for; absent: one. */
+  readonly count?: number;
 }
 
 interface Waiter {
@@ -64,6 +66,10 @@ class Fifo {
 }
 
 export class AckQueue {
+  /** Answers since the start that came out of a wait otherwise than well: not synced in time, after a failed sync, given up since they could not be written. */
+  timedOut = 0;
+  unsynced = 0;
+  abandoned = 0;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #committed = new Fifo();
@@ -108,9 +114,9 @@ export class AckQueue {
   expire(): void {
     const now = this.#clock.monotonic();
     while (this.#flushed.first !== undefined && this.#flushed.first.deadline <= now) {
-      this.#flushed
-        .shift()!
-        .target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, `not synced to disk within ${this.#timeoutMs} ms`);
+      const { target } = this.#flushed.shift()!;
+      this.timedOut += target.count ?? 1;
+      target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, `not synced to disk within ${this.#timeoutMs} ms`);
     }
   }
 
@@ -118,6 +124,7 @@ export class AckQueue {
   abandon(committed: number, reason: string): void {
     for (const list of [this.#committed, this.#flushed]) {
       for (const waiter of list.takeAbove(committed)) {
+        this.abandoned += waiter.target.count ?? 1;
         waiter.target.settle(PutMessageStatus.SERVICE_NOT_AVAILABLE, reason);
       }
     }
@@ -126,9 +133,11 @@ export class AckQueue {
   /** No sync will ever cover those that wait for one. What lies above `wrote` is in no file for certain, nor is it certain that it is not. */
   syncFailed(wrote: number, reason: string): void {
     for (let waiter = this.#flushed.shift(); waiter !== undefined; waiter = this.#flushed.shift()) {
+      this.unsynced += waiter.target.count ?? 1;
       waiter.target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, reason);
     }
     for (const waiter of this.#committed.takeAbove(wrote)) {
+      this.unsynced += waiter.target.count ?? 1;
       waiter.target.settle(PutMessageStatus.FLUSH_DISK_TIMEOUT, reason);
     }
   }

@@ -276,7 +276,7 @@ export class DerivedFlush {
   /** `closed`: nothing comes any more, and what the queues' files hold is what the next start must find there. */
   #saveBounds(closed = false): void {
     const { fs, root, queues, mostLookedAt, index, checkpoint, deleted, log } = this.#options;
-    const sums = closed ? queueSums(queues.plain, mostLookedAt) : undefined;
+    const sums = closed ? queueSums(queues, mostLookedAt) : undefined;
     saveQueueBounds(fs, root, {
       logicsPhysicalOffset: checkpoint.logicsPhysicalOffset,
       queues: queues.all(),

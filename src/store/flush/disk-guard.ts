@@ -74,6 +74,12 @@ export class DiskGuard {
     return this.#writeFault ?? this.#full;
   }
 
+  /** What kind of reason that is. */
+  get fault(): 'writeFailed' | 'diskFull' | undefined {
+    if (this.#writeFault !== undefined) return 'writeFailed';
+    return this.#full === undefined ? undefined : 'diskFull';
+  }
+
   start(): void {
     this.#timer = this.#options.clock.every(PROBE_MS, () => this.probe());
     this.probe();

@@ -14,6 +14,17 @@ const MAX_TOPIC_BYTES = 127;
 const PRESSED_UNCOMMITTED_BYTES = 2 * 1024 * 1024;
 const PRESSED_HELD_BYTES = 32 * 1024 * 1024;
 
+/** Why puts are refused. */
+export type RefusalCause =
+  | 'closing'
+  | 'syncFailed'
+  | 'writeFailed'
+  | 'diskFull'
+  | 'dispatchBehind'
+  | 'topicDeleted'
+  | 'poolExhausted'
+  | 'diskStalls';
+
 export interface PutGuardOptions {
   clock: Clock;
   config: MessageStoreConfig;
@@ -28,6 +39,8 @@ export class PutGuard {
   closing = false;
   /** Topics whose deletion is under way. */
   readonly deleting: Set<string> = new Set();
+  /** Puts that were refused since the start, by cause. */
+  readonly refusals: Map<RefusalCause, number> = new Map();
   readonly #clock: Clock;
   readonly #config: MessageStoreConfig;
   readonly #log: CommitLog;
@@ -46,14 +59,39 @@ export class PutGuard {
 
   /** Why puts are refused now, in words; undefined while they are taken. */
   get unwritableReason(): string | undefined {
-    if (this.closing) return 'the store is being closed';
-    if (this.#log.syncFailure !== undefined) return `a sync of the CommitLog failed: ${this.#log.syncFailure.message}`;
-    if (this.#disk.reason !== undefined) return this.#disk.reason;
-    const behind = this.#log.committed - this.#dispatcher.doneOffset;
-    if (behind > this.#config.gantryMaxDispatchBehindBytes) {
-      return `dispatch is ${behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.#config.gantryMaxDispatchBehindBytes}`;
+    const cause = this.#unwritable();
+    return cause === undefined ? undefined : this.#inWords(cause);
+  }
+
+  #unwritable(): RefusalCause | undefined {
+    if (this.closing) return 'closing';
+    if (this.#log.syncFailure !== undefined) return 'syncFailed';
+    const { fault } = this.#disk;
+    if (fault !== undefined) return fault;
+    return this.#behind > this.#config.gantryMaxDispatchBehindBytes ? 'dispatchBehind' : undefined;
+  }
+
+  get #behind(): number {
+    return this.#log.committed - this.#dispatcher.doneOffset;
+  }
+
+  #inWords(cause: RefusalCause): string {
+    switch (cause) {
+      case 'closing':
+        return 'the store is being closed';
+      case 'syncFailed':
+        return `a sync of the CommitLog failed: ${this.#log.syncFailure?.message}`;
+      case 'dispatchBehind':
+        return `dispatch is ${this.#behind} bytes behind, the limit gantryMaxDispatchBehindBytes is ${this.#config.gantryMaxDispatchBehindBytes}`;
+      default:
+        return this.#disk.reason ?? cause;
     }
-    return undefined;
+  }
+
+  #refuse(cause: RefusalCause, result: PutResult, reason: string, status: PutMessageStatus): PutMessageStatus {
+    this.refusals.set(cause, (this.refusals.get(cause) ?? 0) + 1);
+    result.reason = reason;
+    return status;
   }
 
   /** As `MessageStore.pressed`. */
@@ -77,10 +115,9 @@ export class PutGuard {
 
   /** PUT_OK, or the status of a refusal, with its reason in `result`. `inTurn`: this loop turn has appended something already. */
   check(request: PutRequest, result: PutResult, inTurn: boolean): PutMessageStatus {
-    const unwritable = this.unwritableReason;
+    const unwritable = this.#unwritable();
     if (unwritable !== undefined) {
-      result.reason = unwritable;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
+      return this.#refuse(unwritable, result, this.#inWords(unwritable), PutMessageStatus.SERVICE_NOT_AVAILABLE);
     }
     const topicBytes = request.topicBytes.length;
     if (topicBytes === 0 || (topicBytes > MAX_TOPIC_BYTES && topicBytes > topicLimit(request.topic))) {
@@ -88,22 +125,23 @@ export class PutGuard {
       return PutMessageStatus.MESSAGE_ILLEGAL;
     }
     if (this.deleting.size > 0 && this.deleting.has(request.topic)) {
-      result.reason = `the topic ${request.topic} is being deleted`;
-      return PutMessageStatus.SERVICE_NOT_AVAILABLE;
+      const reason = `the topic ${request.topic} is being deleted`;
+      return this.#refuse('topicDeleted', result, reason, PutMessageStatus.SERVICE_NOT_AVAILABLE);
     }
     if (this.#pool !== undefined) {
       if (this.#pool.free > 0) return PutMessageStatus.PUT_OK;
-      result.reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.#config.transientStorePoolSize}`;
-      return this.#config.fastFailIfNoBufferInStorePool
+      const reason = `the transient store pool has no buffer left: ${this.#log.wrote - this.#log.committed} bytes wait to be written, transientStorePoolSize is ${this.#config.transientStorePoolSize}`;
+      const status = this.#config.fastFailIfNoBufferInStorePool
         ? PutMessageStatus.CREATE_MAPPED_FILE_FAILED
         : PutMessageStatus.OS_PAGE_CACHE_BUSY;
+      return this.#refuse('poolExhausted', result, reason, status);
     }
     // Once a turn is enough: what the turn has appended itself is not what stalls.
     if (this.#log.uncommittedSince !== 0 && !inTurn) {
       const age = this.#clock.monotonic() - this.#log.uncommittedSince;
       if (age > this.#config.osPageCacheBusyTimeOutMills) {
-        result.reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.#config.osPageCacheBusyTimeOutMills} ms`;
-        return PutMessageStatus.OS_PAGE_CACHE_BUSY;
+        const reason = `the disk stalls: the oldest append has waited ${Math.round(age)} ms to be written, the limit is ${this.#config.osPageCacheBusyTimeOutMills} ms`;
+        return this.#refuse('diskStalls', result, reason, PutMessageStatus.OS_PAGE_CACHE_BUSY);
       }
     }
     return PutMessageStatus.PUT_OK;

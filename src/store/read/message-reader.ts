@@ -16,6 +16,7 @@ import {
 } from '../../message/index.ts';
 import type { CommitLog } from '../commit-log/commit-log.ts';
 import {
+  type AnyQueue,
   ConsumeQueue,
   type ConsumeQueueExt,
   type ConsumeQueueStore,
@@ -30,14 +31,14 @@ import {
   unitTag,
 } from '../consume-queue/index.ts';
 import type { IndexService, IndexType } from '../index-file/index.ts';
-import type { Ready } from '../segment/index.ts';
+import type { Chunk, Ready } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { BatchReader } from './batch-reader.ts';
 import { GetMessageStatus, type GetRequest, type GetResult, type RecordFilter } from './get.ts';
 import type { QueueUnits } from './queue-units.ts';
 import { Look, RecordLook } from './record-look.ts';
 import { emptyResult, removed, removeRecord } from './result-records.ts';
-import { answer, isFull, NOBODY_WAITS, settled } from './select-rules.ts';
+import { answer, isFull, LARGEST_SLACK, NOBODY_WAITS, settled } from './select-rules.ts';
 
 /** Units looked at in one step. */
 const STEP_UNITS = 256;
@@ -50,6 +51,8 @@ export interface QueryResult {
   indexLastUpdateTimestamp: number;
   indexLastUpdatePhyoffset: number;
 }
+
+const NOT_NAMED = 'what lies there is not the record that its queue names';
 
 /** So many damaged records are told of one by one. */
 const MAX_WARNED = 1000;
@@ -99,6 +102,7 @@ export class MessageReader {
       options.config,
       this.#inMemoryBytes,
       this.#recordLook,
+      (queue, ordinal, position) => this.#tellUnit(queue, queue.stream.folder, ordinal, position),
     );
   }
 
@@ -133,6 +137,7 @@ export class MessageReader {
     const view = this.#unitView;
     const logEnd = this.#log.committed;
     const logMinimum = this.#log.minimum;
+    const largest = config.maxMessageSize + LARGEST_SLACK;
     let status: GetMessageStatus = GetMessageStatus.NO_MATCHED_MESSAGE;
     let next = offset;
     let skipBelow = 0;
@@ -191,16 +196,25 @@ export class MessageReader {
           }
           passes = look === Look.PASSES;
         }
+        let isOdd = size <= 0 || position < logMinimum || position + size > logEnd;
+        if (size > largest && passes && !isOdd && size !== FILLER_SIZE) {
+          const look = this.#recordLook.sizeAt(position, size, next > offset ? NOBODY_WAITS : ready);
+          if (look === Look.WAIT) {
+            if (next === offset) return false;
+            break scan;
+          }
+          isOdd = look === Look.FAILS;
+        }
         if (next === offset) result.firstPosition = position;
         next++;
         newest = position;
-        if (position < skipBelow || !passes) continue;
-        if (size === FILLER_SIZE || size <= 0 || position < logMinimum || position + size > logEnd) {
+        if (!passes || (position < skipBelow && position >= 0)) continue;
+        if (isOdd || size === FILLER_SIZE) {
           if (result.count === 0) status = GetMessageStatus.MESSAGE_WAS_REMOVING;
           // Below the log's beginning a whole file is gone; any other place is no record's, which concerns this unit alone.
           const isGone = size > 0 && size !== FILLER_SIZE && position >= 0 && position < logMinimum;
           skipBelow = isGone ? Math.floor(position / this.#log.fileSize + 1) * this.#log.fileSize : 0;
-          if (!isGone && size !== FILLER_SIZE) this.#tellUnit(queue, next - 1, position);
+          if (!isGone && size !== FILLER_SIZE) this.#tellUnit(queue, queue.folder, next - 1, position);
           continue;
         }
         result.positions[result.count] = position;
@@ -271,6 +285,11 @@ export class MessageReader {
       const chunk = this.#log.chunkAt(position);
       if (chunk === undefined) {
         if (position < this.#log.minimum) return removed(position, ready);
+        if (!this.#log.isInOneFile(position, length)) {
+          this.#tellDamage(position, NOT_NAMED);
+          removeRecord(result, i);
+          continue;
+        }
         const part = result.copiedPart;
         const got = this.#log.copyStored(position + part, length - part, target, to + part, ready);
         if (part + got < length) {
@@ -287,16 +306,17 @@ export class MessageReader {
         }
         i++;
       } else {
+        const from = position - chunk.start;
+        if (!isRecordIn(chunk, from, length)) {
+          this.#tellDamage(position, NOT_NAMED);
+          removeRecord(result, i);
+          continue;
+        }
         // Neighbours in the log leave in one copy.
         let j = i + 1;
-        while (
-          j < result.count &&
-          positions[j] === position + length &&
-          position + length + sizes[j]! <= chunk.start + chunk.used
-        ) {
+        while (j < result.count && positions[j] === position + length && isRecordIn(chunk, from + length, sizes[j]!)) {
           length += sizes[j++]!;
         }
-        const from = position - chunk.start;
         target.set(chunk.bytes.subarray(from, from + length), to);
         result.copiedPart = 0;
         i = j;
@@ -324,10 +344,7 @@ export class MessageReader {
     const record = this.#record;
     const outcome = readRecord(bytes, view, at, at + size, verify, record);
     if (outcome === RecordOutcome.RECORD && record.totalSize === size && record.physicalOffset === offset) return true;
-    this.#tellDamage(
-      offset,
-      outcome === RecordOutcome.BAD ? record.reason : 'what lies there is not the record that its queue names',
-    );
+    this.#tellDamage(offset, outcome === RecordOutcome.BAD ? record.reason : NOT_NAMED);
     return false;
   }
 
@@ -346,7 +363,7 @@ export class MessageReader {
     return false;
   }
 
-  #tellUnit({ topic, queueId, folder }: ConsumeQueue, ordinal: number, position: number): void {
+  #tellUnit({ topic, queueId }: AnyQueue, folder: string, ordinal: number, position: number): void {
     if (this.#damaged.size >= MAX_WARNED || this.#damaged.has(position)) return;
     this.#damaged.add(position);
     this.#logger.warn(
@@ -484,6 +501,11 @@ function hasKey(bytes: Uint8Array, topic: string, key: string, type: IndexType):
   const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
   if (type === 'T') return properties.get('TAGS') === key;
   return properties.get('UNIQ_KEY') === key || (properties.get('KEYS')?.split(' ').includes(key) ?? false);
+}
+
+/** Whether a chunk has a record of `size` bytes at `at`, as far as its first field says. */
+function isRecordIn({ used, view }: Chunk, at: number, size: number): boolean {
+  return at + size <= used && size >= HEAD_BYTES && view.getInt32(at) === size;
 }
 
 /** Whether a record's topic is this one. */

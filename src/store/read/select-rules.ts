@@ -8,6 +8,9 @@ import type { GetMessageStatus, GetResult } from './get.ts';
 /** For a read that gives up where it would have to wait: what it has is an answer. */
 export const NOBODY_WAITS: Ready = () => {};
 
+/** A unit that claims more than maxMessageSize and so much is looked at before memory is taken for it. */
+export const LARGEST_SLACK: number = 128 * 1024;
+
 /** RocketMQ: isTheBatchFull, for a record of `messages` messages. The first record always goes, whatever its size. */
 export function isFull(
   config: MessageStoreConfig,

@@ -10,6 +10,7 @@ import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import { type AnyQueue, ConsumeQueue } from '../consume-queue/index.ts';
 import type { IndexProgress } from '../index-file/index.ts';
 import type { DeletedTopics } from './deleted-topics.ts';
+import type { SavedSum } from './queue-sums.ts';
 
 /** Queues whose bounds become text before the loop gets a turn. */
 const SLICE = 2000;
@@ -32,9 +33,6 @@ interface Saved {
 /** queue offset behind the last unit, end of its record, minimum, place of its record; both places are -1 if they were not known. */
 type SavedBound = [units: number, physicalEnd: number, minimum: number, minPhysicalOffset: number];
 
-/** first ordinal that it covers, crc32 of the units from there to the queue's end. */
-type SavedSum = [from: number, crc: number];
-
 /** What was saved of one queue. */
 export interface QueueBound {
   /** Ordinal below which every unit was durable. */
@@ -44,8 +42,8 @@ export interface QueueBound {
   minOffset: number;
   /** Place of the record at `minOffset`, -1 if that was not known. */
   minPhysicalOffset: number;
-  /** What the units in [from, bound) were at the last stop; undefined if it was none, or there were too many queues. */
-  sum?: { from: number; crc: number };
+  /** What the units in [from, end) were at the last stop; undefined if it was none, or there were too many queues. */
+  sum?: { from: number; crc: number; end: number };
 }
 
 /** What the saved record says. */
@@ -226,7 +224,7 @@ export function loadQueueBounds(input: {
           physicalEnd,
           minOffset,
           minPhysicalOffset,
-          ...(sum === undefined ? {} : { sum: { from: sum[0], crc: sum[1] } }),
+          ...(sum === undefined ? {} : { sum: { from: sum[0], crc: sum[1], end: sum[2] ?? bound } }),
         });
       }
       bounds.queues.set(topic, ofTopic);

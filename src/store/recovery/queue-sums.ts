@@ -7,11 +7,21 @@
 // With more queues than a start looks at (gantryQueuesLookedAt) there is none, neither here nor there.
 
 import { crc32 } from 'node:zlib';
-import { type ConsumeQueue, type ConsumeQueueStore, CQ_UNIT_BYTES } from '../consume-queue/index.ts';
+import {
+  BATCH_UNIT_BYTES,
+  type BatchQueue,
+  type BatchQueueStore,
+  type ConsumeQueue,
+  CQ_UNIT_BYTES,
+  type QueueKinds,
+} from '../consume-queue/index.ts';
 
 const STEP_UNITS = 3200;
 /** Bytes of units below the queues' known ends that a start looks at, over all queues: their newest ones. */
 const LOOK_BYTES = 64 * 1024 * 1024;
+
+/** First ordinal that it covers, crc32 of the units from there to the queue's end; of a batch queue index of the first unit, crc32, and index behind the last. */
+export type SavedSum = [from: number, crc: number, end?: number];
 
 /** Units of a queue that a start looks at below its known end, in a store of so many queues. */
 export function unitsLookedAt(count: number): number {
@@ -31,16 +41,20 @@ export class UnitSum {
   }
 }
 
-/** The sums of all plain queues, whose units are all written; undefined if there are too many. @throws GantryError IO. */
+/**
+ * The sums of all queues, whose units are all written; undefined if there are too many.
+ * @throws GantryError IO.
+ */
 export function queueSums(
-  store: ConsumeQueueStore,
+  kinds: QueueKinds,
   mostLookedAt: number,
-): Record<string, Record<string, [from: number, crc: number]>> | undefined {
+): Record<string, Record<string, SavedSum>> | undefined {
+  const store = kinds.plain;
   const queues = [...store.all()];
   if (queues.length > mostLookedAt) return undefined;
   const look = unitsLookedAt(queues.length);
   // A topic may be called toString or __proto__.
-  const sums: Record<string, Record<string, [number, number]>> = Object.create(null);
+  const sums: Record<string, Record<string, SavedSum>> = Object.create(null);
   const step = new Uint8Array(STEP_UNITS * CQ_UNIT_BYTES);
   for (const queue of queues) {
     const from = coveredFrom(queue, look);
@@ -55,7 +69,31 @@ export function queueSums(
     sums[queue.topic] ??= {};
     sums[queue.topic]![queue.queueId] = [from, sum.value];
   }
+  for (const queue of kinds.batch.all()) {
+    if (queue.stream.files.length === 0 || queue.synced !== queue.maxOffset) continue;
+    const from = Math.max(lastFileOf(queue), queue.endUnit - look);
+    sums[queue.topic] ??= {};
+    sums[queue.topic]![queue.queueId] = [from, batchSum(kinds.batch, queue, from, queue.endUnit), queue.endUnit];
+  }
   return sums;
+}
+
+/** Index of the first unit of a batch queue's last file. */
+export function lastFileOf(queue: BatchQueue): number {
+  return queue.stream.files.at(-1)!.base / BATCH_UNIT_BYTES;
+}
+
+/** The sum of a batch queue's units with indexes [from, end). @throws GantryError IO. */
+export function batchSum(store: BatchQueueStore, queue: BatchQueue, from: number, end: number): number {
+  const sum = new UnitSum();
+  const step = new Uint8Array(STEP_UNITS * BATCH_UNIT_BYTES);
+  for (let at = from; at < end; ) {
+    const got = store.readUnitsSync(queue, at, Math.min(STEP_UNITS, end - at), step);
+    if (got === 0) break;
+    sum.add(step.subarray(0, got * BATCH_UNIT_BYTES));
+    at += got;
+  }
+  return sum.value;
 }
 
 function coveredFrom(queue: ConsumeQueue, look: number): number | undefined {

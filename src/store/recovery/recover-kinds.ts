@@ -13,6 +13,8 @@ import {
 } from '../consume-queue/index.ts';
 import type { ReadCache } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
+import type { QueueBounds } from './queue-bounds.ts';
+import { batchSum, lastFileOf } from './queue-sums.ts';
 
 /**
  * Finds the files of batch queues and ext units. Changes nothing.
@@ -61,14 +63,31 @@ function openExt(
   });
 }
 
-/** Finds where the queues really end. Answers those that were cut since their ext units are gone, with the position in the log from which they are built again. */
+/**
+ * Finds where the queues really end. Answers those that were cut since their ext units are gone, or since their newest units are not what
+ * they were at the stop, with the position in the log from which they are built again.
+ */
 export function recoverQueueKinds(
   kinds: QueueKinds,
   logMinimum: number,
   clean: boolean,
+  bounds: QueueBounds,
+  logger: Logger,
 ): Array<{ queue: AnyQueue; position: number }> {
   const lost: Array<{ queue: AnyQueue; position: number }> = [];
-  for (const queue of kinds.batch.all()) kinds.batch.recoverEnd(queue, clean);
+  for (const queue of kinds.batch.all()) {
+    kinds.batch.recoverEnd(queue, clean);
+    const { sum } = bounds.queues.get(queue.topic)?.get(queue.queueId) ?? {};
+    // One that is short is found short of its bound.
+    const isThere = sum !== undefined && sum.end <= queue.endUnit && sum.from >= lastFileOf(queue);
+    if (!clean || !isThere || batchSum(kinds.batch, queue, sum.from, sum.end) === sum.crc) continue;
+    logger.warn(
+      `${queue.topic} queue ${queue.queueId}: its units from ${sum.from} on are not what they were when the store was closed; they are ` +
+        'built again from the log',
+    );
+    kinds.batch.endAt(queue, sum.from);
+    lost.push({ queue, position: queue.maxPhysicalEnd });
+  }
   const { ext, plain } = kinds;
   if (ext === undefined) return lost;
   ext.removeOrphans();

@@ -22,7 +22,7 @@ import type { SegmentFile } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { isTimeToDelete } from './hours.ts';
 import { beginsBelow, findQueueStart, type QueueStart } from './queue-minimum.ts';
-import type { Removal, RemovalListener, RetentionCounts, RetentionFloor } from './removal.ts';
+import type { QueueMove, Removal, RemovalListener, RetentionCounts, RetentionFloor } from './removal.ts';
 
 /** RocketMQ: the first look comes a minute after the start, and a request counts for so many looks. */
 const FIRST_LOOK_MS = 60_000;
@@ -112,17 +112,16 @@ export class Retention {
    * comes again. RocketMQ: cleanExpiredConsumerQueue, which also removes those that are sent to, below the offsets of their groups.
    */
   async removeExpiredQueues(mayGo: (topic: string, queueId: number) => boolean): Promise<number> {
-    const { log, logger, derived, onQueuesRemoved } = this.#options;
-    const queues = this.#options.kinds.plain;
+    const { log, logger, kinds, derived, onQueuesRemoved } = this.#options;
     let removed = 0;
     let seen = 0;
-    for (const queue of queues.all()) {
+    for (const queue of kinds.all()) {
       if (++seen % QUEUES_PER_TURN === 0) await this.#turn();
       const { topic, queueId, maxPhysicalEnd } = queue;
       const isEmpty = queue.minOffset === queue.maxOffset && queue.nextOffset === queue.maxOffset;
       if (!isEmpty || queue.maxOffset === 0 || maxPhysicalEnd > log.minimum || queue.watched) continue;
       if (!mayGo(topic, queueId)) continue;
-      queues.removeQueue(queue);
+      kinds.removeQueue(queue);
       onQueuesRemoved();
       removed++;
       logger.info(`${topic} queue ${queueId} is removed: its messages are gone from the log`);
@@ -178,7 +177,7 @@ export class Retention {
     const starts = await this.#queueStarts(file.end);
     // From here on to the end of the step nothing is awaited.
     if (this.#stopped || log.files.length < 2 || log.files[0] !== file || derived.durableTo < file.end) return false;
-    const removal = removalOf(file, forced, starts);
+    const removal = removalOf(file, forced, starts, this.#batchMoves(file.end));
     if (!this.#mayGo(removal)) return false;
     this.#listener(removal);
     log.dropFirst();
@@ -201,23 +200,43 @@ export class Retention {
     const soon =
       left > 0 ? `in ${(left / HOUR_MS).toFixed(1)} h or later` : `when deleteWhen=${config.deleteWhen} comes`;
     const starts = await this.#queueStarts(file.end);
-    if (!this.#stopped) this.#listener({ ...removalOf(file, false, starts), soon });
+    if (!this.#stopped) this.#listener({ ...removalOf(file, false, starts, this.#batchMoves(file.end)), soon });
   }
 
   #isExpired(file: SegmentFile): boolean {
     return this.#timeLeft(file) <= 0;
   }
 
-  /** Batch queues and ext units are few; they are read on the loop. Their expired files stay until the next start looks at them. */
+  /** What of the batch queues goes when the log begins at `logMinimum`. They are few, and read on the loop. */
+  #batchMoves(logMinimum: number): QueueMove[] {
+    const { batch } = this.#options.kinds;
+    const moves: QueueMove[] = [];
+    try {
+      for (const queue of batch.all()) {
+        const { topic, queueId, minOffset: from } = queue;
+        const to = batch.minimumAt(queue, logMinimum).ordinal;
+        if (to > from) moves.push({ topic, queueId, from, to });
+      }
+    } catch (error) {
+      this.#warnOfKinds(error);
+    }
+    return moves;
+  }
+
+  /** As it is with the plain queues. Files of batch queues and ext units that hold nothing else go with it. */
   #moveOtherKinds(minimum: number, starts: ReadonlyArray<{ queue: ConsumeQueue }>): void {
     const { kinds } = this.#options;
     try {
       for (const queue of kinds.batch.all()) kinds.batch.correctMinimum(queue, minimum);
       for (const { queue } of starts) kinds.ext?.dropBelowMinimum(kinds.plain, queue);
     } catch (error) {
-      if (!(error instanceof GantryError)) throw error;
-      this.#seldom.warn('kinds', `the minimum of a batch queue or of ext units stays (${error.message})`);
+      this.#warnOfKinds(error);
     }
+  }
+
+  #warnOfKinds(error: unknown): void {
+    if (!(error instanceof GantryError)) throw error;
+    this.#seldom.warn('kinds', `the minimum of a batch queue or of ext units stays (${error.message})`);
   }
 
   /** Ms until a file is expired. RocketMQ: by the time of the file's last write, not by that of its messages. */
@@ -386,12 +405,13 @@ function removalOf(
   file: SegmentFile,
   forced: boolean,
   starts: ReadonlyArray<{ queue: ConsumeQueue; start: QueueStart }>,
+  batchMoves: readonly QueueMove[],
 ): Removal {
-  const moves = starts.map(({ queue, start }) => {
+  const moves: QueueMove[] = starts.map(({ queue, start }) => {
     const { topic, queueId, minOffset } = queue;
     return { topic, queueId, from: minOffset, to: start.ordinal };
   });
-  return { start: file.base, end: file.end, forced, moves };
+  return { start: file.base, end: file.end, forced, moves: [...moves, ...batchMoves] };
 }
 
 /** Lets a queue begin later. What has been dispatched or cut since the place was found counts. */

@@ -7,10 +7,11 @@ import { type FileSystem, makeDirectoryDurably } from '../../io/index.ts';
 import { isCounted, PropertyName, parsePropertyBytes, type RecordView, SysFlag } from '../../message/index.ts';
 import { canBeFolder } from '../consume-queue/index.ts';
 import { SCHEDULE_TOPIC } from '../dispatch/delay-levels.ts';
-import { furtherPlaces, mayGoFurther } from '../dispatch/multi-dispatch.ts';
+import { furtherPlaces, innerRange, mayGoFurther } from '../dispatch/multi-dispatch.ts';
 import { RecordProperties } from '../dispatch/record-properties.ts';
 import { keyHash, type TopicSeeds, topicSeeds } from '../index-file/index.ts';
 import { DeletedTopics } from '../recovery/deleted-topics.ts';
+import { BatchCheck } from './batch-check.ts';
 import { IndexCheck } from './index-check.ts';
 import { type Fault, walkLog } from './log-walk.ts';
 import { QueueCheck } from './queue-check.ts';
@@ -46,6 +47,8 @@ interface Topic {
   readonly seeds: TopicSeeds;
   /** undefined: no queue of it can be compared. */
   readonly queues: Map<number, QueueCheck> | undefined;
+  /** Of a topic with batch queues. */
+  readonly batch: Map<number, BatchCheck> | undefined;
   /** Records before are of an earlier life. */
   readonly livesFrom: number;
 }
@@ -116,8 +119,11 @@ class Check {
     this.#deleted = DeletedTopics.load(fs, root, silentLogger);
   }
 
-  *queues(): Generator<QueueCheck> {
-    for (const { queues } of this.#topics.values()) if (queues !== undefined) yield* queues.values();
+  *queues(): Generator<QueueCheck | BatchCheck> {
+    for (const { queues, batch } of this.#topics.values()) {
+      if (queues !== undefined) yield* queues.values();
+      if (batch !== undefined) yield* batch.values();
+    }
   }
 
   record(bytes: Uint8Array, record: RecordView, logStart: number): void {
@@ -127,6 +133,8 @@ class Check {
     const p = this.#properties;
     p.scan(bytes, record.propertiesStart, record.propertiesEnd);
     const { physicalOffset, totalSize } = record;
+    if (isCounted(record.sysFlag) && topic.batch !== undefined && physicalOffset >= topic.livesFrom)
+      this.#batch(topic.name, topic.batch, bytes, record, logStart);
     if (isCounted(record.sysFlag) && (record.sysFlag & SysFlag.INNER_BATCH) === 0) {
       const isDelayed = topic.name === SCHEDULE_TOPIC && p.delayEnd > p.delayStart;
       let tagsCode = p.tagsEnd > p.tagsStart ? javaHashUtf8(bytes, p.tagsStart, p.tagsEnd) : 0;
@@ -138,6 +146,27 @@ class Check {
     }
     if ((record.sysFlag & SysFlag.TRANSACTION_MASK) !== SysFlag.TRANSACTION_ROLLBACK)
       this.index.record(physicalOffset, this.#hashes(bytes, topic), p.tagsEnd > p.tagsStart, logStart);
+  }
+
+  #batch(
+    topic: string,
+    queues: Map<number, BatchCheck>,
+    bytes: Uint8Array,
+    record: RecordView,
+    logStart: number,
+  ): void {
+    const { queueId, queueOffset, physicalOffset, totalSize, storeTimestamp } = record;
+    let queue = queues.get(queueId);
+    if (queue === undefined) {
+      queue = new BatchCheck(this.#fs, this.#root, topic, queueId, logStart);
+      queues.set(queueId, queue);
+    }
+    const { tagsStart, tagsEnd } = this.#properties;
+    const tag = tagsEnd > tagsStart ? javaHashUtf8(bytes, tagsStart, tagsEnd) : 0;
+    const properties = parsePropertyBytes(bytes, record.propertiesStart, record.propertiesEnd);
+    const { base, count } = innerRange(properties, queueOffset);
+    const isInner = (record.sysFlag & SysFlag.INNER_BATCH) !== 0;
+    queue.record({ physicalOffset, size: totalSize, tag, storeTimestamp, base, count, isInner });
   }
 
   /** Light queues that there are: with enableMultiDispatch off they have no units. */
@@ -176,10 +205,12 @@ class Check {
   #topic(name: string): Topic {
     let topic = this.#topics.get(name);
     if (topic === undefined) {
-      // Batch queues have units of another kind.
       const hasQueues = canBeFolder(name) && this.#fs.stat(`${this.#root}/consumequeue/${name}`)?.isDirectory === true;
       const queues = hasQueues ? new Map<number, QueueCheck>() : undefined;
-      topic = { name, seeds: topicSeeds(name), queues, livesFrom: this.#deleted.endOf(name) };
+      const hasBatch =
+        canBeFolder(name) && this.#fs.stat(`${this.#root}/batchconsumequeue/${name}`)?.isDirectory === true;
+      const batch = hasBatch ? new Map<number, BatchCheck>() : undefined;
+      topic = { name, seeds: topicSeeds(name), queues, batch, livesFrom: this.#deleted.endOf(name) };
       this.#topics.set(name, topic);
     }
     return topic;
