@@ -52,6 +52,7 @@ test('a pop that waited while its topic was deleted takes nothing, and the next 
   await end();
   await w.settle(deleted);
   topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  topics.persistIfChanged();
   await w.send(['n0', 'n1', 'n2']);
   assert.deepEqual(bodies((await w.pop()).popped), ['n0', 'n1', 'n2']);
 });

@@ -78,8 +78,12 @@ function updateTopic(context: BrokerContext, request: Request): void {
   const existing = context.topics.select(name);
   // A topic that spreads from another broker never changes one that is here.
   const unwanted = existing !== undefined && header.bool('gantryOnlyIfAbsent', false);
-  if (!unwanted && (existing === undefined || !existing.equals(topic))) context.topics.update([{ topic, attributes }]);
-  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  answerLater(request, async (responder) => {
+    if (!unwanted && (existing === undefined || !existing.equals(topic))) {
+      await context.topics.update([{ topic, attributes }]);
+    } else await context.topics.durable(name);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  });
 }
 
 function updateTopicList(context: BrokerContext, request: Request): void {
@@ -95,8 +99,10 @@ function updateTopicList(context: BrokerContext, request: Request): void {
     if (context.topics.select(topic.topicName)?.equals(topic)) continue;
     wishes.push({ topic, attributes: topic.attributes });
   }
-  if (wishes.length > 0) context.topics.update(wishes);
-  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  answerLater(request, async (responder) => {
+    if (wishes.length > 0) await context.topics.update(wishes);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  });
 }
 
 function deleteTopic(context: BrokerContext, request: Request): void {
@@ -132,6 +138,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     // Those that sends have made until the topic was gone.
     if (isParent) await context.lite.lifecycle.deleteAll(topic);
     // A group that comes back with its old progress would skip what is sent to the topic from now on.
+    await context.topics.saved();
     if (offsetsChanged) await context.offsets.saved();
     responder.respond(ResponseCode.SUCCESS);
   });

@@ -175,6 +175,7 @@ export class Retention {
     const expired = this.#isExpired(file);
     if (log.files.length < 2 || !(expired || forced)) return false;
     if (!(await derived.makeDurable(file.end))) return false;
+    for (const floor of this.#floors) await floor.prepare?.({ start: file.base, end: file.end, forced });
     const starts = await this.#queueStarts(file.end);
     // From here on to the end of the step nothing is awaited.
     if (this.#stopped || log.files.length < 2 || log.files[0] !== file || derived.durableTo < file.end) return false;
