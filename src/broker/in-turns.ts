@@ -51,3 +51,44 @@ export async function forEachInTurns<T>(clock: Clock, items: Iterable<T>, look: 
     await new Promise<void>((resolve) => clock.soon(resolve));
   }
 }
+
+/**
+ * Works that are done one after the other, a step at a time: what is short at once, and what is long with other work in between, so that a
+ * table may have changed from one step to the next.
+ */
+export class InTurns {
+  readonly #clock: Clock;
+  #works: Array<Iterator<unknown, void>> = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Whether something is left to do. */
+  get isBusy(): boolean {
+    return this.#works.length > 0;
+  }
+
+  /** Does a work, behind those that are not done; each step is quickly made. */
+  run(work: Iterator<unknown, void>): void {
+    if (this.#works.push(work) === 1) this.#go();
+  }
+
+  /** Leaves what is not done. */
+  stop(): void {
+    this.#works = [];
+  }
+
+  #go(): void {
+    const works = this.#works;
+    for (let left = TURN_ITEMS; works.length > 0; ) {
+      if (works[0]!.next().done === true) works.shift();
+      else if (--left === 0) {
+        this.#clock.soon(() => {
+          if (works === this.#works) this.#go();
+        });
+        return;
+      }
+    }
+  }
+}

@@ -94,15 +94,9 @@ test('acknowledgements in the name of groups that there are not leave nothing be
     assert.equal(pop.queues.find('T', `unknown${i}`, 0), undefined);
   }
   w.clock.advance(10_000);
-  assert.equal(
-    traffic.acks.sum((key) => key.startsWith('T@unknown')),
-    0,
-  );
+  for (let i = 0; i < 3; i++) assert.equal(traffic.acks.has(`T@unknown${i}`), false);
   await w.ack(popped!);
-  assert.equal(
-    traffic.acks.sum((key) => key === 'T@G'),
-    1,
-  );
+  assert.equal(traffic.acks.of('T@G').messages, 1);
 });
 
 test('messages whose check point could not be written are not in flight: the queue is not closed for them', async () => {

@@ -22,7 +22,7 @@ import type { SegmentFile } from '../segment/index.ts';
 import type { MessageStoreConfig } from '../store-config.ts';
 import { isTimeToDelete } from './hours.ts';
 import { beginsBelow, findQueueStart, type QueueStart } from './queue-minimum.ts';
-import type { Removal, RemovalListener, RetentionCounts, RetentionFloor } from './removal.ts';
+import type { QueueMove, Removal, RemovalListener, RetentionCounts, RetentionFloor } from './removal.ts';
 
 /** RocketMQ: the first look comes a minute after the start, and a request counts for so many looks. */
 const FIRST_LOOK_MS = 60_000;
@@ -50,6 +50,13 @@ export interface RetentionOptions {
 }
 
 type Lane = 'log' | 'derived';
+
+/** A queue that begins later, and what is told of it. */
+interface Move {
+  readonly queue: ConsumeQueue;
+  readonly start: QueueStart;
+  readonly move: QueueMove;
+}
 
 export class Retention {
   readonly counts: RetentionCounts = { files: 0, forcedFiles: 0, queueFiles: 0, indexFiles: 0, lost: new Map() };
@@ -229,9 +236,9 @@ export class Retention {
   }
 
   /** The queues that will begin later when the log begins at `logMinimum`, and where. */
-  async #queueStarts(logMinimum: number): Promise<Array<{ queue: ConsumeQueue; start: QueueStart }>> {
+  async #queueStarts(logMinimum: number): Promise<Move[]> {
     const queues = this.#options.kinds.plain;
-    const starts: Array<{ queue: ConsumeQueue; start: QueueStart }> = [];
+    const starts: Move[] = [];
     let seen = 0;
     for (const queue of queues.all()) {
       if (++seen % QUEUES_PER_TURN === 0) await this.#turn();
@@ -239,7 +246,7 @@ export class Retention {
       if (!beginsBelow(queue, logMinimum)) continue;
       try {
         const start = await findQueueStart(queues, queue, logMinimum);
-        if (start !== undefined) starts.push({ queue, start });
+        if (start !== undefined) starts.push({ queue, start, move: moveOf(queue, start) });
       } catch (error) {
         // A queue that cannot be read must not keep the disk full: a pull there skips what is gone.
         if (!(error instanceof GantryError)) throw error;
@@ -383,16 +390,12 @@ export class Retention {
   }
 }
 
-function removalOf(
-  file: SegmentFile,
-  forced: boolean,
-  starts: ReadonlyArray<{ queue: ConsumeQueue; start: QueueStart }>,
-): Removal {
-  const moves = starts.map(({ queue, start }) => {
-    const { topic, queueId, minOffset } = queue;
-    return { topic, queueId, from: minOffset, to: start.ordinal };
-  });
-  return { start: file.base, end: file.end, forced, moves };
+function removalOf(file: SegmentFile, forced: boolean, starts: readonly Move[]): Removal {
+  return { start: file.base, end: file.end, forced, moves: starts.map(({ move }) => move) };
+}
+
+function moveOf({ topic, queueId, minOffset }: ConsumeQueue, { ordinal }: QueueStart): QueueMove {
+  return { topic, queueId, from: minOffset, to: ordinal };
 }
 
 /** Lets a queue begin later. What has been dispatched or cut since the place was found counts. */
