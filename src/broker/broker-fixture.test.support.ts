@@ -11,6 +11,7 @@ import {
   type ExtFields,
   FrameWriter,
   HeaderView,
+  type HeldRequest,
   KeptBody,
   type RemotingResponse,
   type Request,
@@ -137,6 +138,8 @@ export class BrokerFixture {
   /** Names of the topics that name servers were told of. */
   readonly registered: string[] = [];
   readonly handlers: Map<number, RequestHandler> = new Map();
+  /** Run behind each request that was held and is handled anew. */
+  readonly turnEnds: Array<() => void> = [];
 
   private constructor(
     parts: { fs: MemoryFileSystem; clock: FakeClock; logger: CollectingLogger },
@@ -236,18 +239,13 @@ export class BrokerFixture {
         ext: {},
         body: new Uint8Array(0),
       });
-    const request = new FakeRequest(code, fields, body, channel);
-    try {
-      handler(request);
-    } catch (error) {
-      const responseCode = (error as { responseCode?: number }).responseCode ?? 1;
-      request.respond(responseCode, (error as Error).message);
-    }
+    const request = new FakeRequest(code, fields, body, channel, handler, this.turnEnds);
+    request.handle();
     return request.answer;
   }
 }
 
-class FakeRequest implements Request {
+class FakeRequest implements Request, HeldRequest {
   static #opaques = 0;
   readonly channel: Channel;
   readonly code: number;
@@ -258,6 +256,9 @@ class FakeRequest implements Request {
   readonly bodyStart = 0;
   readonly bodyEnd: number;
   readonly answer: Promise<Answer>;
+  readonly bytes = 0;
+  readonly #handler: RequestHandler;
+  readonly #turnEnds: ReadonlyArray<() => void>;
   #resolve: (answer: Answer) => void = () => {};
 
   constructor(
@@ -265,7 +266,11 @@ class FakeRequest implements Request {
     fields: Record<string, string | number | boolean>,
     body: string | Uint8Array,
     channel: Channel,
+    handler: RequestHandler,
+    turnEnds: ReadonlyArray<() => void>,
   ) {
+    this.#handler = handler;
+    this.#turnEnds = turnEnds;
     this.code = code;
     this.channel = channel;
     this.buffer = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
@@ -293,6 +298,24 @@ class FakeRequest implements Request {
       ext: Object.fromEntries(texts.map(([name, value]) => [name, String(value)])),
       body: body ?? new Uint8Array(0),
     });
+  }
+
+  again(): void {
+    this.handle();
+    for (const fn of this.#turnEnds) fn();
+  }
+
+  handle(): void {
+    try {
+      this.#handler(this);
+    } catch (error) {
+      const responseCode = (error as { responseCode?: number }).responseCode ?? 1;
+      this.respond(responseCode, (error as Error).message);
+    }
+  }
+
+  hold(): HeldRequest {
+    return this;
   }
 
   bodyCopy(): Buffer {

@@ -289,9 +289,8 @@ export class Broker {
       new PopMessageProcessor(context).register(server);
       const popAcks = [new AckMessageProcessor(context), new ChangeInvisibleTimeProcessor(context)];
       for (const processor of popAcks) processor.register(server);
-      // One commit per turn, and its answers leave with the turn's output. A topic is durable before the messages that created it.
+      // One commit per turn, and its answers leave with the turn's output.
       server.onTurnEnd(() => {
-        context.topics.saveWaiting();
         send.endTurn();
         ends.endTurn();
         for (const processor of popAcks) processor.endTurn();

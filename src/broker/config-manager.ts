@@ -5,8 +5,8 @@
 // the bad one over the good one. Both bad is an error that names both: nothing is ever silently reset to empty.
 //
 // Saving: a new file, fsync, rename of the old one to `.bak`, rename into place, fsync of the folder. `persist` does that before it
-// returns (an administrator's change of a topic or group: rare, and the answer says that it is done). What is saved now and then
-// (`persistInSlices`) is built in pieces between other work, and written and synced off the loop; `saved` waits for such a save.
+// returns (an administrator's change of a group: rare, and the answer says that it is done). What is saved now and then, and tables that
+// grow long (`persistInSlices`), are built in pieces between other work, and written and synced off the loop; `saved` waits for such a save.
 //
 // RocketMQ: ConfigManager. It takes any file that parses, trailing bytes included, starts with nothing if both files are empty, and
 // writes in place after the rename, so that between the two only `.bak` exists.
@@ -59,6 +59,14 @@ export abstract class ConfigManager {
     return this.#changes !== this.#saved;
   }
 
+  /** Numbers the last change. */
+  protected get lastChange(): number {
+    return this.#changes;
+  }
+
+  /** Told when all changes up to that number are durable. */
+  protected savedTo(_change: number): void {}
+
   /** The table as it would be saved now. */
   text(): string {
     return [...this.encode()].join('');
@@ -109,6 +117,7 @@ export abstract class ConfigManager {
     this.#makeFolder();
     saveDurably(this.environment.fs, this.path, this.text());
     this.#saved = covered;
+    this.savedTo(covered);
   }
 
   /** As `persist`, when something has changed. A failure is logged and tried again with the next call. */
@@ -153,7 +162,10 @@ export abstract class ConfigManager {
     const finished = (failure: GantryError | undefined, overtaken: boolean): void => {
       this.#sliced = undefined;
       if (failure !== undefined) this.#complain(failure);
-      else if (!overtaken) this.#saved = Math.max(this.#saved, covered);
+      else if (!overtaken) {
+        this.#saved = Math.max(this.#saved, covered);
+        this.savedTo(this.#saved);
+      }
       for (const done of this.#waiting.splice(0)) done(failure);
     };
     try {

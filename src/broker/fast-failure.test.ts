@@ -20,6 +20,7 @@ async function open(): Promise<Setup> {
   const { context } = broker;
   context.topics.load();
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   const store = { pressed: true };
   Object.defineProperties(context.store, {
     pressed: { get: () => store.pressed },

@@ -50,6 +50,7 @@ async function send(broker: BrokerFixture, exchange: Exchange, places: Places): 
   const topic = ext['b'] ?? ext['topic'] ?? '';
   const queueId = Number(ext['e'] ?? ext['queueId']);
   broker.context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
+  broker.context.topics.persistIfChanged();
   const ids = (answer?.ext?.['msgId'] ?? '').split(',');
   for (const [index, member] of membersOf(exchange).entries()) {
     const message = messageWith({

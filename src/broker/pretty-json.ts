@@ -40,13 +40,21 @@ export function prettyEntry(key: string | number, value: PrettyValue, depth: num
   return `${typeof key === 'number' ? key : quote(key)}:${prettyJson(value, depth)}`;
 }
 
-/** The entries of a map that stands one level inside a document, one by one, and the brace that ends it. */
+/**
+ * The entries of a map that stands one level inside a document, one by one, and the brace that ends it; an entry that is undefined stands
+ * for nothing yet, where the next one is far.
+ */
 export function* prettyPieces<T>(
-  entries: Iterable<readonly [string, T]>,
+  entries: Iterable<readonly [string, T] | undefined>,
   toValue: (entry: T, key: string) => PrettyValue,
 ): Generator<string> {
   let first = true;
-  for (const [key, entry] of entries) {
+  for (const next of entries) {
+    if (next === undefined) {
+      yield '';
+      continue;
+    }
+    const [key, entry] = next;
     yield `${first ? '' : ','}\n${indent(2)}${prettyEntry(key, toValue(entry, key), 2)}`;
     first = false;
   }

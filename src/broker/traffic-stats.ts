@@ -6,6 +6,7 @@
 
 import type { Clock, Timer } from '../common/index.ts';
 import { isLightQueue } from '../store/index.ts';
+import { InTurns } from './in-turns.ts';
 import { SCHEDULE_TOPIC } from './topic/topic-names.ts';
 
 /** What has gone so far. */
@@ -118,7 +119,7 @@ class TrafficItem {
   }
 }
 
-/** The counts of one kind, by topic or by `topic@group`. */
+/** The counts of one kind, by topic or by `topic@group`. What goes through all of them does so in steps (InTurns). */
 export class TrafficSet {
   readonly #items = new Map<string, TrafficItem>();
 
@@ -152,19 +153,28 @@ export class TrafficSet {
   }
 
   /** Messages of all whose key is chosen. */
-  sum(isChosen: (key: string) => boolean): number {
+  *sum(isChosen: (key: string) => boolean): Generator<undefined, number> {
     let sum = 0;
-    for (const [key, item] of this.#items) if (isChosen(key)) sum += item.count.messages;
+    for (const [key, item] of this.#items) {
+      if (isChosen(key)) sum += item.count.messages;
+      yield;
+    }
     return sum;
   }
 
-  sample(span: number, now: number): void {
-    for (const item of this.#items.values()) item.sample(span, now);
+  *sample(span: number, now: number): Generator<undefined, void> {
+    for (const item of this.#items.values()) {
+      item.sample(span, now);
+      yield;
+    }
   }
 
   /** Shows no longer what has stood still for so long; whoever adds to it still may. RocketMQ: cleanResource. */
-  hideIdle(now: number, idleMs: number): void {
-    for (const item of this.#items.values()) item.hideIfIdle(now, idleMs);
+  *hideIdle(now: number, idleMs: number): Generator<undefined, void> {
+    for (const item of this.#items.values()) {
+      item.hideIfIdle(now, idleMs);
+      yield;
+    }
   }
 
   /** Adds to a count of one kind whose requests are all that counts, or their time in ms. */
@@ -175,8 +185,11 @@ export class TrafficSet {
   }
 
   /** Forgets what is there no longer. */
-  keep(exists: (key: string) => boolean): void {
-    for (const key of this.#items.keys()) if (!exists(key)) this.#items.delete(key);
+  *keep(exists: (key: string) => boolean): Generator<undefined, void> {
+    for (const key of this.#items.keys()) {
+      if (!exists(key)) this.#items.delete(key);
+      yield;
+    }
   }
 }
 
@@ -227,10 +240,12 @@ export class TrafficStats {
   readonly #sets: ReadonlySet<TrafficSet>;
   readonly #clock: Clock;
   readonly #source: TrafficSource;
+  readonly #upkeep: InTurns;
   #timers: Timer[] = [];
 
   constructor(clock: Clock, source: TrafficSource) {
     this.#clock = clock;
+    this.#upkeep = new InTurns(clock);
     this.#source = source;
     this.#byName = new Map<string, readonly [TrafficSet, Measure]>([
       ['TOPIC_PUT_NUMS', [this.puts, 'messages']],
@@ -259,11 +274,14 @@ export class TrafficStats {
   }
 
   start(): void {
-    this.#timers = SPANS.map(({ everyMs }, span) => this.#clock.every(everyMs, () => this.#sample(span)));
+    this.#timers = SPANS.map(({ everyMs }, span) =>
+      this.#clock.every(everyMs, () => this.#upkeep.run(this.#sample(span, this.#clock.now()))),
+    );
   }
 
   stop(): void {
     for (const timer of this.#timers) timer.cancel();
+    this.#upkeep.stop();
   }
 
   /** Key of a topic and a group; light queues, which are very many, share one unless `enableLmqStats` is on. */
@@ -316,38 +334,39 @@ export class TrafficStats {
     return entry?.[0].view(key, entry[1]);
   }
 
-  #sample(span: number): void {
-    const now = this.#clock.now();
-    this.#sum();
-    for (const set of this.#sets) set.sample(span, now);
-    if (span === HOUR) this.#clean(now);
+  *#sample(span: number, now: number): Generator<undefined, void> {
+    yield* this.#sum();
+    for (const set of this.#sets) yield* set.sample(span, now);
+    if (span === HOUR) yield* this.#clean(now);
   }
 
   /** The broker's own numbers. */
-  #sum(): void {
+  *#sum(): Generator<undefined, void> {
     const { clusterName, isSystemTopic, total } = this.#source;
     const { putMessages, getMessages } = total();
     this.#brokerPuts.of(clusterName).messages = putMessages;
     this.#brokerGets.of(clusterName).messages = getMessages;
-    const putsOfSystem = this.puts.sum((topic) => isSystemTopic(topic));
-    const getsOfSystem = this.gets.sum((key) => isSystemTopic(key.slice(0, key.indexOf('@'))));
+    const putsOfSystem = yield* this.puts.sum((topic) => isSystemTopic(topic));
+    const getsOfSystem = yield* this.gets.sum((key) => isSystemTopic(key.slice(0, key.indexOf('@'))));
     this.#brokerPutsOfUsers.of(clusterName).messages = Math.max(0, putMessages - putsOfSystem);
     this.#brokerGetsOfUsers.of(clusterName).messages = Math.max(0, getMessages - getsOfSystem);
   }
 
-  #clean(now: number): void {
+  *#clean(now: number): Generator<undefined, void> {
     const { config, hasTopic, hasOffsets } = this.#source;
     if (config.autoDeleteUnusedStats) {
-      this.puts.keep(hasTopic);
+      yield* this.puts.keep(hasTopic);
       const keptApart = `${SCHEDULE_TOPIC}@${SCHEDULE_CONSUMER}`;
       const isThere = (key: string): boolean => key === keptApart || key.includes(LIGHT_QUEUES) || hasOffsets(key);
-      for (const set of [this.gets, this.sendBacks]) set.keep(isThere);
-      for (const set of [this.acks, this.checkPoints]) set.keep((key) => hasTopic(key.slice(0, key.lastIndexOf('@'))));
+      for (const set of [this.gets, this.sendBacks]) yield* set.keep(isThere);
+      for (const set of [this.acks, this.checkPoints]) {
+        yield* set.keep((key) => hasTopic(key.slice(0, key.lastIndexOf('@'))));
+      }
     }
     const minutes = config.maxStatsIdleTimeInMinutes;
     if (minutes < 0) return;
     const idleMs = (minutes <= LEAST_IDLE_MINUTES ? LEAST_IDLE_KEPT_MINUTES : minutes) * MINUTE_MS;
-    for (const set of [this.puts, this.gets, this.sendBacks]) set.hideIdle(now, idleMs);
+    for (const set of [this.puts, this.gets, this.sendBacks]) yield* set.hideIdle(now, idleMs);
   }
 }
 

@@ -23,6 +23,11 @@ function buildTables(): Int32Array {
   return tables;
 }
 
+/** The CRC of what comes piece by piece: `running` is 0 at first, then what the call before has answered, and `& 0x7fffffff` at the end. */
+export function crc32On(running: number, bytes: Uint8Array): number {
+  return nativeCrc32(bytes, running);
+}
+
 /** CRC-32 & 0x7FFFFFFF of `bytes[start, end)`. */
 export function crc32(bytes: Uint8Array, start = 0, end: number = bytes.length): number {
   if (end - start >= NATIVE_FROM) {

@@ -2,7 +2,7 @@ export { assert, InvariantError } from './assert.ts';
 export { ByteTable } from './byte-table.ts';
 export { copyBytes, indexOfByte, peekI64, readI64, sameBytes, toHex, viewOf, writeDigits, writeI64 } from './bytes.ts';
 export { type Clock, FakeClock, systemClock, type Timer } from './clock.ts';
-export { COPY_WITH_CRC_LIMIT, copyWithCrc32, crc32 } from './crc32.ts';
+export { COPY_WITH_CRC_LIMIT, copyWithCrc32, crc32, crc32On } from './crc32.ts';
 export { ErrorCode, errorText, GantryError } from './errors.ts';
 export { Fifo } from './fifo.ts';
 export { Histogram } from './histogram.ts';

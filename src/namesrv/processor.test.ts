@@ -124,6 +124,7 @@ function ask(
     bodyCopy: () => Uint8Array.prototype.slice.call(bytes),
     keepBody: () => assert.fail('answered at once'),
     defer: () => assert.fail('answered at once'),
+    hold: () => assert.fail('answered at once'),
     begin: () => assert.fail('answered by respond'),
     takeOver: () => assert.fail('answered at once'),
     respond(responseCode, remark, extFields, responseBody) {

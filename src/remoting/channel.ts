@@ -78,6 +78,8 @@ export class SocketChannel implements Channel, HubMember {
   #waitedMs = 0;
   /** A handler wants what comes behind its request to wait. */
   #held = false;
+  /** Requests that wait to be handled anew: a peer that has sent its last byte hears of them still. */
+  #waiting = 0;
   /** Frames that may still be handled in the hub's turn of this number. */
   #framesLeft = 0;
   #turn = -1;
@@ -189,13 +191,25 @@ export class SocketChannel implements Channel, HubMember {
       if (this.#backlog !== backlog) this.#giveBacklog();
       if (this.#backlog !== undefined || this.#stopped || !this.#open) return;
     }
-    if (this.#inputEnded) this.#endInput();
-    else this.#resumeReading();
+    if (!this.#inputEnded) this.#resumeReading();
+    else if (this.#waiting === 0) this.#endInput();
   }
 
   /** Nothing is read for now: the peer does not take its answers, or a handler is not done with its request. */
   get #stopped(): boolean {
     return this.#throttled || this.#held;
+  }
+
+  /** A request waits to be handled anew. */
+  holdRequest(): void {
+    this.#waiting++;
+  }
+
+  /** It waits no longer. If it is handled now, this turn gets its end, although nothing has come by the socket. */
+  releaseRequest(): void {
+    this.#waiting--;
+    this.#hub.wake();
+    if (this.#inputEnded && this.#waiting === 0 && this.#open) this.#queueInput();
   }
 
   holdInput(): void {
@@ -307,7 +321,7 @@ export class SocketChannel implements Channel, HubMember {
   #onEnd(): void {
     this.#inputEnded = true;
     if (!this.#open) return;
-    if (this.#backlog === undefined && !this.#stopped) this.#endInput();
+    if (this.#backlog === undefined && !this.#stopped && this.#waiting === 0) this.#endInput();
   }
 
   /** All that the peer sent has been handled: what this turn answers still goes out. */

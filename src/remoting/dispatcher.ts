@@ -4,10 +4,11 @@
 import { errorText, GantryError, InvariantError, type Logger } from '../common/index.ts';
 import type { SocketChannel } from './channel.ts';
 import { FLAG_ONEWAY, ResponseCode } from './codes.ts';
+import { decodeFrame } from './frame.ts';
 import { FrameWriter } from './frame-writer.ts';
 import { HeaderView } from './header-view.ts';
 import type { KeptBody } from './kept-body.ts';
-import type { ExtFields, Request, RequestHandler, Responder } from './types.ts';
+import type { ExtFields, HeldRequest, Request, RequestHandler, Responder } from './types.ts';
 
 const EMPTY = Buffer.alloc(0);
 /** Codes below have their place in an array. */
@@ -28,8 +29,13 @@ class FrameRequest implements Request {
   opaque = 0;
   oneway = false;
   state = OPEN;
+  readonly #dispatcher: Dispatcher;
   /** Takes what is written in answer to a one-way request. */
   readonly #nowhere: FrameWriter = new FrameWriter();
+
+  constructor(dispatcher: Dispatcher) {
+    this.#dispatcher = dispatcher;
+  }
 
   bodyCopy(): Buffer {
     return Buffer.from(this.buffer.subarray(this.bodyStart, this.bodyEnd));
@@ -58,6 +64,12 @@ class FrameRequest implements Request {
     return new DeferredResponder(this.channel, this.opaque, this.oneway);
   }
 
+  hold(): HeldRequest {
+    this.state = LATER;
+    const frame = Buffer.from(this.buffer.subarray(this.header.start, this.bodyEnd));
+    return new HeldFrame(this.#dispatcher, this.channel, this.opaque, this.oneway, frame);
+  }
+
   takeOver(): void {
     this.state = LATER;
     this.channel.inFlight++;
@@ -67,6 +79,7 @@ class FrameRequest implements Request {
 class DeferredResponder implements Responder {
   readonly channel: SocketChannel;
   readonly opaque: number;
+  /** Whether somebody waits for the answer. */
   #open: boolean;
 
   constructor(channel: SocketChannel, opaque: number, oneway: boolean) {
@@ -78,16 +91,59 @@ class DeferredResponder implements Responder {
 
   respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {
     if (!this.#open) return;
+    this.giveUp();
+    this.channel.respond(code, this.opaque, remark, ext, body);
+  }
+
+  /** Somebody else answers from now on. */
+  protected giveUp(): void {
+    if (!this.#open) return;
     this.#open = false;
     this.channel.inFlight--;
-    this.channel.respond(code, this.opaque, remark, ext, body);
+  }
+}
+
+class HeldFrame extends DeferredResponder implements HeldRequest {
+  readonly #dispatcher: Dispatcher;
+  /** From its header word on. */
+  readonly #frame: Buffer;
+  #isWaiting = true;
+
+  constructor(dispatcher: Dispatcher, channel: SocketChannel, opaque: number, oneway: boolean, frame: Buffer) {
+    super(channel, opaque, oneway);
+    channel.holdRequest();
+    this.#dispatcher = dispatcher;
+    this.#frame = frame;
+  }
+
+  get bytes(): number {
+    return this.#frame.length;
+  }
+
+  override respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {
+    super.respond(code, remark, ext, body);
+    this.#release();
+  }
+
+  again(): void {
+    this.giveUp();
+    this.#release();
+    const header = new HeaderView();
+    const bodyStart = decodeFrame(this.#frame, 0, this.#frame.length, header);
+    this.#dispatcher.handle(this.channel, header, this.#frame, bodyStart, this.#frame.length);
+  }
+
+  #release(): void {
+    if (!this.#isWaiting) return;
+    this.#isWaiting = false;
+    this.channel.releaseRequest();
   }
 }
 
 /** The table of handlers by request code. */
 export class Dispatcher {
   readonly #logger: Logger;
-  readonly #request = new FrameRequest();
+  readonly #request: FrameRequest = new FrameRequest(this);
   readonly #dense: Array<RequestHandler | undefined> = new Array(DENSE_CODES).fill(undefined);
   readonly #others = new Map<number, RequestHandler>();
   #fallback: RequestHandler = notSupported;

@@ -13,6 +13,7 @@ import type { HeaderView } from './header-view.ts';
  * @throws GantryError FRAME if it cannot be decoded.
  */
 export function decodeFrame(buffer: Buffer, start: number, end: number, header: HeaderView): number {
+  header.start = start;
   const type = buffer[start]!;
   const headerLength = (buffer[start + 1]! << 16) | (buffer[start + 2]! << 8) | buffer[start + 3]!;
   const headerStart = start + 4;

@@ -41,6 +41,8 @@ export class HeaderView {
   remarkEnd = -1;
   remarkEscaped = false;
   remarkText: string | undefined = undefined;
+  /** Where the frame's header word lies in `buffer`. */
+  start = 0;
   /** What `#words` is over: frames mostly come in one and the same buffer. */
   #viewed: Buffer = EMPTY;
   #words: DataView = viewOf(EMPTY);

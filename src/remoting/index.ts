@@ -29,6 +29,7 @@ export { SlabPool } from './slab-pool.ts';
 export type {
   Channel,
   ExtFields,
+  HeldRequest,
   RemotingResponse,
   Request,
   RequestHandler,

@@ -37,6 +37,8 @@ export interface Request extends Responder {
   keepBody(): KeptBody;
   /** A responder that outlives the call. Then the handler's return answers nothing. */
   defer(): Responder;
+  /** As `defer`, with a copy of the whole request, for what cannot be done yet. */
+  hold(): HeldRequest;
   /**
    * Starts the answer in the connection's own output, for handlers that carry the load: fields, `endHeader`, body and
    * `endFrame` are written to the returned writer before the handler returns. For a one-way request they go nowhere.
@@ -47,6 +49,14 @@ export interface Request extends Responder {
    * `channel.send(bytes, 1)` or, if there will be none, calls `channel.drop(1)`.
    */
   takeOver(): void;
+}
+
+/** A request that waits; it is either handled anew or answered. */
+export interface HeldRequest extends Responder {
+  /** What it keeps of memory. */
+  readonly bytes: number;
+  /** Hands it to the handler of its code as if it had just come, also where its peer has gone. Not to be called by a handler. */
+  again(): void;
 }
 
 /**

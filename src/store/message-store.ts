@@ -369,6 +369,10 @@ export class MessageStore {
     return this.#reader.query(topic, key, maxMessages, begin, end, indexType);
   }
 
+  hasQueue(topic: string, queueId: number): boolean {
+    return this.#kinds.find(topic, queueId) !== undefined;
+  }
+
   /** Every (topic, queueId) that has a ConsumeQueue. */
   *queues(): IterableIterator<{ topic: string; queueId: number }> {
     for (const { topic, queueId } of this.#kinds.all()) yield { topic, queueId };

@@ -157,7 +157,7 @@ class History {
     const { context } = world;
     if (this.#isDeleting) await this.#delete();
     for (const [topic, queues] of TOPICS) context.topics.createInSend(topic, 'TBW102', 'sim', queues, 0);
-    context.topics.saveWaiting();
+    context.topics.persistIfChanged();
     for (const group of GROUPS) context.groups.findOrCreate(group);
     context.groups.persistIfChanged();
     for (const offsets of context.offsets.entries()) {
@@ -429,7 +429,7 @@ class History {
     context.offsets.persist();
     this.#isDeleting = false;
     context.topics.createInSend(topic, 'TBW102', 'sim', 1, 0);
-    context.topics.saveWaiting();
+    context.topics.persistIfChanged();
   }
 
   // --- The end

@@ -86,7 +86,6 @@ export class PopSimWorld extends PopWorld {
 
   #turn(): void {
     try {
-      this.context.topics.saveWaiting();
       this.endTurn();
     } catch (error) {
       if (!this.fs.isDown) throw error;

@@ -54,7 +54,7 @@ async function opened(seed: number, queues = 1): Promise<PopSimWorld> {
   const w = new PopSimWorld(seed, { reviveQueueNum: 2 }, { flushDiskType: 'SYNC_FLUSH' });
   await w.settle(w.start());
   w.context.topics.createInSend('T', 'TBW102', 'sim', queues, 0);
-  w.context.topics.saveWaiting();
+  w.context.topics.persistIfChanged();
   w.context.groups.findOrCreate('G');
   return w;
 }

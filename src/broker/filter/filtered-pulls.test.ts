@@ -27,6 +27,7 @@ class Broker {
     new PullMessageProcessor(fixture.context, hold).register(fixture);
     registerClientManage(fixture, fixture.context);
     topics.createInSend('T', 'TBW102', '127.0.0.1', 1, 0);
+    topics.persistIfChanged();
   }
 
   static async open(options: Parameters<typeof BrokerFixture.open>[0] = {}): Promise<Broker> {
@@ -247,6 +248,7 @@ test('a retry topic that is read by an expression is judged by that of the topic
   const broker = await Broker.open({ broker: { filterSupportRetry: true } });
   const { topics } = broker.fixture.context;
   topics.createInSendBack('%RETRY%G', 1, 6, false, 0);
+  topics.persistIfChanged();
   const { filters, consumers } = broker.fixture.context;
   const subscription = (topic: string, subString: string) => ({
     topic,
@@ -277,6 +279,7 @@ test('with filterSupportRetry a retry topic that is subscribed to whole, as clie
   const broker = await Broker.open({ broker: { filterSupportRetry: true } });
   const { consumers, topics } = broker.fixture.context;
   topics.createInSendBack('%RETRY%G', 1, 6, false, 0);
+  topics.persistIfChanged();
   const plain = { subVersion: 1, tagsSet: [], codeSet: [], classFilterMode: false };
   const subscriptions = [
     { ...plain, topic: 'T', subString: "color = 'red'", expressionType: 'SQL92' },

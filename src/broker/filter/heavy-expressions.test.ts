@@ -118,6 +118,7 @@ test('a client that has gone meanwhile is not registered', async () => {
 test('a pull, or a check, with an expression that takes long lets others have their turn before its connection goes on', async () => {
   const broker = await open();
   broker.context.topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  broker.context.topics.persistIfChanged();
   broker.context.groups.findOrCreate('G');
   const channel = new HeldChannel();
   const pull = (subscription: string): Promise<Answer> =>
@@ -156,6 +157,7 @@ test('a pop, or a notification, with an expression that takes long holds its con
   new PopMessageProcessor(context).register(broker);
   new NotificationProcessor(context, new PopWaits(context, new Arrivals(context.store))).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  context.topics.persistIfChanged();
   const ask = async (code: number, exp: string): Promise<HeldChannel> => {
     const channel = new HeldChannel();
     const fields = { consumerGroup: 'G', topic: 'T', queueId: 0, maxMsgNums: 32, invisibleTime: 1000 };

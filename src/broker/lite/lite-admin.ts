@@ -2,7 +2,9 @@
 // getLiteClientInfo, getLiteGroupInfo, triggerLiteDispatch). RocketMQ: LiteManagerProcessor.
 
 import { type Request, RequestCode, type Responder, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import { isLightQueue } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { forEachInTurns } from '../in-turns.ts';
 import { answerLater, type HandlerRegistry } from '../processor/registry.ts';
 import type { SubscriptionGroupConfig } from '../subscription/subscription-group-config.ts';
 import type { TopicConfig } from '../topic/topic-config.ts';
@@ -27,19 +29,30 @@ function answer(responder: Responder, body: object): void {
 }
 
 function getBrokerLiteInfo(context: BrokerContext, request: Request): void {
-  const { groups, lite, offsets, store, topics } = context;
-  const tables = new Set([...store.queues()].map(({ topic }) => topic));
-  answer(request, {
-    cqTableSize: tables.size,
-    currentLmqNum: lite.lifecycle.lightQueues,
-    eventMapSize: lite.events.size,
-    groupMeta: boundGroups(groups),
-    liteSubscriptionCount: lite.subscriptions.count,
-    maxLmqNum: store.config.maxLmqConsumeQueueNum,
-    offsetTableSize: [...offsets.entries()].filter(({ committed }) => committed.size > 0).length,
-    orderInfoCount: lite.order.size,
-    storeType: 'default',
-    topicMeta: topicTtls(topics),
+  const { clock, groups, lite, offsets, store, topics } = context;
+  answerLater(request, async (responder) => {
+    const tables = new Set<string>();
+    let currentLmqNum = 0;
+    await forEachInTurns(clock, store.queues(), ({ topic }) => {
+      tables.add(topic);
+      if (isLightQueue(topic)) currentLmqNum++;
+    });
+    let offsetTableSize = 0;
+    await forEachInTurns(clock, offsets.entries(), ({ committed }) => {
+      if (committed.size > 0) offsetTableSize++;
+    });
+    answer(responder, {
+      cqTableSize: tables.size,
+      currentLmqNum,
+      eventMapSize: lite.events.size,
+      groupMeta: boundGroups(groups),
+      liteSubscriptionCount: lite.subscriptions.count,
+      maxLmqNum: store.config.maxLmqConsumeQueueNum,
+      offsetTableSize,
+      orderInfoCount: lite.order.size,
+      storeType: 'default',
+      topicMeta: topicTtls(topics),
+    });
   });
 }
 

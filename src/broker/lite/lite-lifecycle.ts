@@ -23,6 +23,8 @@ const EMPTY_LOOKS = 5;
 /** Queues that are deleted at once: each deletion writes a file. */
 const DELETED_AT_ONCE = 500;
 const MINUTE_MS = 60_000;
+/** Queues that are looked at before other work has its turn. */
+const QUEUES_PER_TURN = 2000;
 
 export interface LiteLifecycleOptions {
   readonly config: LiteSettings & Pick<BrokerConfig, 'disappearTimeAfterStart'>;
@@ -118,7 +120,9 @@ export class LiteLifecycle {
     const empty = new Map<string, number>();
     const expired: string[] = [];
     if (![...ttls.values()].some((minutes) => minutes > 0)) return expired;
+    let looked = 0;
     for (const { topic: queue } of store.queues()) {
+      if (++looked % QUEUES_PER_TURN === 0) await new Promise<void>((resolve) => clock.soon(resolve));
       if (this.#stopped) break;
       const parent = liteParts(queue)?.parent;
       const minutes = parent === undefined ? 0 : (ttls.get(parent) ?? 0);

@@ -67,12 +67,14 @@ export class LiteWorld {
   }
 
   makeTopic(topic: string, attributes: Record<string, string>): void {
-    this.broker.context.topics.update([
+    const { topics } = this.broker.context;
+    void topics.update([
       {
         topic: new TopicConfig(topic, { readQueueNums: 2, writeQueueNums: 2 }),
         attributes: new Map(Object.entries(attributes)),
       },
     ]);
+    topics.persist();
   }
 
   makeGroup(group: string, attributes: Record<string, string> = {}, parent = 'P'): void {

@@ -3,6 +3,7 @@
 
 import type { Clock, QueueOffset, Timer } from '../../common/index.ts';
 import type { MessageStore, TagFilter } from '../../store/index.ts';
+import { InTurns } from '../in-turns.ts';
 import { Arrivals, type ArrivalWaiter } from './arrivals.ts';
 
 /** A pull that waits. */
@@ -47,19 +48,23 @@ export class PullRequestHold implements ArrivalWaiter {
   /** When the first of them was. */
   #wokenAt = 0;
   #count = 0;
+  readonly #upkeep: InTurns;
   #timer: Timer | undefined;
   #sweeps = 0;
   #stopped = false;
 
   constructor(clock: Clock, store: MessageStore, arrivals: Arrivals = new Arrivals(store)) {
     this.#clock = clock;
+    this.#upkeep = new InTurns(clock);
     this.#store = store;
     this.#arrivals = arrivals;
   }
 
   start(): void {
     this.#arrivals.add(this);
-    this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
+    this.#timer = this.#clock.every(SWEEP_MS, () => {
+      if (!this.#upkeep.isBusy) this.#upkeep.run(this.#sweep());
+    });
   }
 
   /**
@@ -68,6 +73,7 @@ export class PullRequestHold implements ArrivalWaiter {
    */
   stop(): void {
     this.#timer?.cancel();
+    this.#upkeep.stop();
     this.#stopped = true;
     for (const queues of this.#queues.values()) {
       for (const queue of queues.values()) {
@@ -148,11 +154,12 @@ export class PullRequestHold implements ArrivalWaiter {
    * Pulls whose time is up or whose client has gone; now and then also those that messages have passed which they did not want, or were not
    * told of: their clients go on behind them.
    */
-  #sweep(): void {
+  *#sweep(): Generator<undefined, void> {
     const now = this.#clock.now();
     const looks = ++this.#sweeps % LOOK_SWEEPS === 0;
     for (const [topic, queues] of this.#queues) {
       for (const [queueId, queue] of queues) {
+        yield;
         const end = looks ? this.#store.maxOffsetInQueue(topic, queueId) : 0;
         this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted || pull.offset < end);
         if (queue.pulls.length === 0 && !queue.woken) {

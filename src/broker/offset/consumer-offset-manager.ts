@@ -9,11 +9,12 @@
 //
 // RocketMQ: ConsumerOffsetManager, LmqConsumerOffsetManager.
 
-import type { JsonObject } from '../../remoting/index.ts';
+import { type JsonObject, toJson } from '../../remoting/index.ts';
 import { isLightQueue, type MessageStore } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
 import { type ConfigEnvironment, ConfigManager, type ConfigSource } from '../config-manager.ts';
 import { DataVersion } from '../data-version.ts';
+import { mapPieces } from '../in-turns.ts';
 import { readDataVersion, readInteger, readIntegerMap, readObject } from '../json-fields.ts';
 import { prettyEntry, prettyPieces } from '../pretty-json.ts';
 import type { TrafficCount } from '../traffic-stats.ts';
@@ -248,6 +249,21 @@ export class ConsumerOffsetManager extends ConfigManager {
     return lowered;
   }
 
+  /** Pieces of what a slave is answered: the table in the compact form, with what is not durable yet. RocketMQ: encode. */
+  *compactPieces(): Generator<string> {
+    yield `{"dataVersion":${toJson(this.dataVersion.fields())},"groupTopicMap":`;
+    yield* mapPieces(this.#groupTopics(true));
+    yield ',"offsetTable":';
+    yield* mapPieces(this.#all('committed'));
+    yield ',"pullOffsetTable":';
+    yield* mapPieces(this.#all('pulled'));
+    yield '}';
+  }
+
+  *#all(which: 'committed' | 'pulled'): Generator<[string, ReadonlyMap<number, number>] | undefined> {
+    for (const offsets of this.entries()) yield offsets[which].size === 0 ? undefined : [offsets.key, offsets[which]];
+  }
+
   *entries(): Generator<GroupOffsets> {
     for (const topics of this.#byGroup.values()) yield* topics.values();
   }
@@ -255,7 +271,7 @@ export class ConsumerOffsetManager extends ConfigManager {
   protected override *encode(): Iterable<string> {
     if (this.beforeSave()) this.markChanged();
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"groupTopicMap":{`;
-    yield* prettyPieces(this.#groupTopics(), (topics) => topics);
+    yield* prettyPieces(this.#groupTopics(false), (topics) => topics);
     if (this.#lightQueues) {
       yield `,\n\t"lmqOffsetTable":{`;
       yield* prettyPieces(this.#lightOffsets(), (offset) => offset);
@@ -290,11 +306,12 @@ export class ConsumerOffsetManager extends ConfigManager {
     this.dataVersion.next(this.environment.clock.now());
   }
 
-  *#groupTopics(): Generator<[string, string[]]> {
+  /** As those below: undefined for what is left out, so that nobody who goes through it is held up. `light`: those of light queues, too. */
+  *#groupTopics(light: boolean): Generator<[string, string[]] | undefined> {
     for (const group of this.#byGroup.keys()) {
-      if (this.#isLight(group) || isBroadcast(group)) continue;
-      const topics = this.topicsOf(group);
-      if (topics.length > 0) yield [group, topics];
+      const isOut = isBroadcast(group) || (!light && this.#isLight(group));
+      const topics = isOut ? [] : this.topicsOf(group);
+      yield topics.length > 0 ? [group, topics] : undefined;
     }
   }
 
@@ -302,17 +319,18 @@ export class ConsumerOffsetManager extends ConfigManager {
     return this.#lightQueues && isLightQueue(group);
   }
 
-  *#lightOffsets(): Generator<[string, number]> {
+  *#lightOffsets(): Generator<[string, number] | undefined> {
     for (const offsets of this.entries()) {
-      const offset = durableOf(offsets).get(0);
-      if (offset !== undefined && this.#isLight(offsets.group)) yield [offsets.key, offset];
+      const offset = this.#isLight(offsets.group) ? durableOf(offsets).get(0) : undefined;
+      yield offset === undefined ? undefined : [offsets.key, offset];
     }
   }
 
-  *#tables(which: 'committed' | 'pulled'): Generator<[string, ReadonlyMap<number, number>]> {
+  *#tables(which: 'committed' | 'pulled'): Generator<[string, ReadonlyMap<number, number>] | undefined> {
     for (const offsets of this.entries()) {
       const table = which === 'committed' ? durableOf(offsets) : offsets[which];
-      if (table.size > 0 && !(which === 'committed' && this.#isLight(offsets.group))) yield [offsets.key, table];
+      const isIn = table.size > 0 && !(which === 'committed' && this.#isLight(offsets.group));
+      yield isIn ? [offsets.key, table] : undefined;
     }
   }
 }

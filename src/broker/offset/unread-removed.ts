@@ -3,6 +3,7 @@
 
 import { type Clock, type Logger, SeldomWarning } from '../../common/index.ts';
 import type { Removal } from '../../store/index.ts';
+import { InTurns } from '../in-turns.ts';
 import type { ConsumerOffsetManager, GroupOffsets } from './consumer-offset-manager.ts';
 
 /** Groups named in one line. */
@@ -15,15 +16,21 @@ export class UnreadRemoved {
   total = 0;
   readonly #offsets: ConsumerOffsetManager;
   readonly #seldom: SeldomWarning;
+  readonly #counting: InTurns;
 
   constructor(offsets: ConsumerOffsetManager, clock: Clock, logger: Logger) {
     this.#offsets = offsets;
+    this.#counting = new InTurns(clock);
     this.#seldom = new SeldomWarning(clock, logger);
   }
 
-  /** To be called before a file goes, or while it is only due to go. */
+  /** To be called before a file goes, or while it is only due to go. With very many queues it is counted in the turns that follow. */
   note(removal: Removal): void {
-    const unread = this.#unread(removal);
+    this.#counting.run(this.#note(removal));
+  }
+
+  *#note(removal: Removal): Generator<undefined, void> {
+    const unread = yield* this.#unread(removal);
     if (unread.size === 0) return;
     let sum = 0;
     for (const count of unread.values()) sum += count;
@@ -43,15 +50,17 @@ export class UnreadRemoved {
   }
 
   /** How many messages of a removal each group has not read. */
-  #unread(removal: Removal): Map<string, number> {
+  *#unread(removal: Removal): Generator<undefined, Map<string, number>> {
     const byTopic = new Map<string, GroupOffsets[]>();
     for (const offsets of this.#offsets.entries()) {
       const known = byTopic.get(offsets.topic);
       if (known === undefined) byTopic.set(offsets.topic, [offsets]);
       else known.push(offsets);
+      yield;
     }
     const unread = new Map<string, number>();
     for (const { topic, queueId, from, to } of removal.moves) {
+      yield;
       for (const { group, committed } of byTopic.get(topic) ?? []) {
         const offset = committed.get(queueId);
         if (offset === undefined || offset >= to) continue;

@@ -52,6 +52,7 @@ test('a pop that waited while its topic was deleted takes nothing, and the next 
   await end();
   await w.settle(deleted);
   topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  topics.persistIfChanged();
   await w.send(['n0', 'n1', 'n2']);
   assert.deepEqual(bodies((await w.pop()).popped), ['n0', 'n1', 'n2']);
 });
@@ -93,15 +94,9 @@ test('acknowledgements in the name of groups that there are not leave nothing be
     assert.equal(pop.queues.find('T', `unknown${i}`, 0), undefined);
   }
   w.clock.advance(10_000);
-  assert.equal(
-    traffic.acks.sum((key) => key.startsWith('T@unknown')),
-    0,
-  );
+  for (let i = 0; i < 3; i++) assert.equal(traffic.acks.has(`T@unknown${i}`), false);
   await w.ack(popped!);
-  assert.equal(
-    traffic.acks.sum((key) => key === 'T@G'),
-    1,
-  );
+  assert.equal(traffic.acks.of('T@G').messages, 1);
 });
 
 test('messages whose check point could not be written are not in flight: the queue is not closed for them', async () => {

@@ -65,6 +65,7 @@ test('recorded pops, acknowledgements and changes are answered as a Java broker 
     },
   });
   w.context.topics.createInSend('FramePop', 'TBW102', 'test', 2, 0);
+  w.context.topics.persistIfChanged();
   const differences: string[] = [];
   let compared = 0;
   for (const exchange of [...exchanges].sort((a, b) => momentOf(a) - momentOf(b))) {

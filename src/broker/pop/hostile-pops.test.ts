@@ -102,6 +102,7 @@ test('names that would end their property and begin another are refused', async 
   const { w, popped } = await withPopped();
   const forged = 'x\u0002REAL_TOPIC\u0001Elsewhere';
   w.context.topics.createInSend('Elsewhere', 'TBW102', 'test', 1, 0);
+  w.context.topics.persistIfChanged();
   const inHandle = { ...popped, handle: popped.handle.replace('broker-a', forged) };
   for (const [ack, fields] of [
     [inHandle, {}],

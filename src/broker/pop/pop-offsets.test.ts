@@ -178,6 +178,7 @@ test('a deleted topic that is created again begins anew, and old pops move nothi
   const gone = await w.ack(popped[0]!);
   assert.equal(gone.code, 17);
   topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  topics.persistIfChanged();
   await w.send(['new']);
   assert.deepEqual(bodies((await w.pop()).popped), ['new']);
   assert.equal(offsets.query('G', 'T', 0), 1);

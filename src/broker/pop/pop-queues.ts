@@ -3,6 +3,7 @@
 
 import type { Clock, Timer } from '../../common/index.ts';
 import type { MessageStore } from '../../store/index.ts';
+import { InTurns } from '../in-turns.ts';
 import type { ConsumerOffsetManager } from '../offset/consumer-offset-manager.ts';
 import { type PopOffsets, type PoppedRange, PopQueue } from './pop-queue.ts';
 
@@ -34,11 +35,13 @@ export class PopQueues {
   readonly #pending = new Set<PopQueue>();
   /** What was popped before does not count in what is in flight. RocketMQ: shouldStartTime. */
   readonly #startMs: number;
+  readonly #upkeep: InTurns;
   #timer: Timer | undefined;
 
   constructor(options: PopQueuesOptions) {
     const { clock, store, offsets } = options;
     this.#clock = clock;
+    this.#upkeep = new InTurns(clock);
     this.#store = store;
     this.#options = options;
     this.#startMs = clock.now();
@@ -54,11 +57,14 @@ export class PopQueues {
   }
 
   start(): void {
-    this.#timer = this.#clock.every(SWEEP_MS, () => this.#sweep());
+    this.#timer = this.#clock.every(SWEEP_MS, () => {
+      if (!this.#upkeep.isBusy) this.#upkeep.run(this.#sweep());
+    });
   }
 
   stop(): void {
     this.#timer?.cancel();
+    this.#upkeep.stop();
   }
 
   of(topic: string, group: string, queueId: number): PopQueue {
@@ -152,13 +158,13 @@ export class PopQueues {
   }
 
   /** Forgets queues that nobody pops from any more. */
-  #sweep(): void {
+  *#sweep(): Generator<undefined, void> {
     this.#synced();
     const before = this.#clock.now() - UNUSED_MS;
     for (const [topic, groups] of this.#topics) {
-      const hasTopic = this.#options.hasTopic(topic);
       for (const [group, queues] of groups) {
-        if (hasTopic && this.#options.hasGroup(group)) {
+        yield;
+        if (this.#options.hasTopic(topic) && this.#options.hasGroup(group)) {
           const isUsed = (queue: PopQueue): boolean =>
             queue !== undefined && (queue.isLocked || queue.usedMs > before || queue.inFlight > 0 || queue.pending > 0);
           if (queues.some(isUsed)) continue;
@@ -166,7 +172,7 @@ export class PopQueues {
         this.#forget(queues);
         groups.delete(group);
       }
-      if (groups.size === 0) this.#topics.delete(topic);
+      if (groups.size === 0 && this.#topics.get(topic) === groups) this.#topics.delete(topic);
     }
   }
 }

@@ -15,6 +15,7 @@ async function open(broker: Partial<BrokerConfig>, ...retries: string[]): Promis
   const { topics } = w.context;
   for (const topic of retries) {
     topics.createInSendBack(topic, 1, 6, false, 0);
+    topics.persistIfChanged();
     const properties = new Map([
       ['TAGS', 'A'],
       ['1ST_POP_TIME', '5'],
@@ -120,8 +121,10 @@ test('a retry topic with a name that only a record V2 holds is popped as any oth
   const [topic, consumerGroup] = ['T'.repeat(100), 'G'.repeat(100)];
   const { topics } = w.context;
   topics.createInSend(topic, 'TBW102', 'test', 1, 0);
+  topics.persistIfChanged();
   const retry = `%RETRY%${consumerGroup}_${topic}`;
   topics.createInSendBack(retry, 1, 6, false, 0);
+  topics.persistIfChanged();
   const put = await w.broker.put(messageWith({ topic: retry, body: Buffer.from('long') }));
   const record = await w.context.store.recordAt(put.wroteOffset);
   assert.equal(Buffer.from(record!).readInt32BE(4), 0xdaa320ab | 0);

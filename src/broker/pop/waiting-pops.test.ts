@@ -95,6 +95,7 @@ for (const [name, retryTopic, settings] of [
     const { w, wait, turns } = await world(settings, 4);
     w.context.topics.createInSend('%RETRY%G_T', 'TBW102', 'test', 1, 0);
     w.context.topics.createInSend('%RETRY%G+T', 'TBW102', 'test', 1, 0);
+    w.context.topics.persistIfChanged();
     for (let i = 0; i < 8; i++) {
       const waiting = await wait({ exp: 'a', queueId: i % 2 === 0 ? -1 : 3 });
       await w.send([`m${i}`], { topic: retryTopic, tag: 'a' });

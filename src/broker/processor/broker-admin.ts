@@ -6,6 +6,7 @@ import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '..
 import { GetMessageStatus } from '../../store/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { asDouble } from '../broker-stats.ts';
+import { forEachInTurns } from '../in-turns.ts';
 import { messagesOf, selectLater } from '../store-reads.ts';
 import { SCHEDULE_TOPIC } from '../topic/topic-names.ts';
 import { answerLater, type HandlerRegistry } from './registry.ts';
@@ -41,14 +42,17 @@ export function registerBrokerAdmin(registry: HandlerRegistry, context: BrokerCo
     });
   });
   registry.register(RequestCode.CLEAN_UNUSED_TOPIC, (request) => {
-    const unused = new Set<string>();
-    for (const { topic } of context.store.queues()) {
-      if (!context.topics.has(topic) && !context.topics.systemTopics.isSystem(topic)) unused.add(topic);
-    }
-    for (const topic of unused) {
-      context.logger.warn(`topic ${topic} is not known any more: its queues are removed`);
-    }
     answerLater(request, async (responder) => {
+      const unused = new Set<string>();
+      const { clock, store, topics } = context;
+      await forEachInTurns(clock, store.queues(), ({ topic }) => {
+        if (!topics.has(topic) && !topics.systemTopics.isSystem(topic)) unused.add(topic);
+      });
+      // Those that have come meanwhile are used.
+      for (const topic of unused) if (topics.has(topic)) unused.delete(topic);
+      for (const topic of unused) {
+        context.logger.warn(`topic ${topic} is not known any more: its queues are removed`);
+      }
       await context.store.deleteTopics([...unused]);
       responder.respond(ResponseCode.SUCCESS);
     });
@@ -153,7 +157,7 @@ function queryConsumeQueue(context: BrokerContext, request: Request): void {
   const { store } = context;
   const min = store.minOffsetInQueue(topic, queueId);
   const max = store.maxOffsetInQueue(topic, queueId);
-  if (![...store.queues()].some((queue) => queue.topic === topic && queue.queueId === queueId)) {
+  if (!store.hasQueue(topic, queueId)) {
     request.respond(ResponseCode.SYSTEM_ERROR, `${queueId}@${topic} is not exist!`);
     return;
   }

@@ -18,6 +18,7 @@ async function open(consumeType: 'CONSUME_ACTIVELY' | 'CONSUME_PASSIVELY', on = 
   registerProcessors(broker, context);
   new PullMessageProcessor(context, new PullRequestHold(context.clock, context.store)).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   for (let i = 0; i < 10; i++) {
     await broker.put(messageWith({ body: Buffer.from(`m${i}`) }));
   }

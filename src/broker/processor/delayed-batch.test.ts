@@ -11,6 +11,7 @@ const MEMBER = { flag: 0, body: Buffer.from('x'), properties: Buffer.from('DELAY
 async function sendBatch(properties: string): Promise<{ broker: BrokerFixture; answer: Promise<Answer> }> {
   const broker = await BrokerFixture.open();
   broker.context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  broker.context.topics.persistIfChanged();
   const send = new SendMessageProcessor(broker.context, new UniqueIds({ ip: new Uint8Array(4), pid: 1, salt: 1 }));
   send.register(broker);
   const fields = { a: 'P', b: 'T', c: 'TBW102', d: 4, e: 0, f: 0, g: 1, h: 0, i: properties, j: 0, k: false, m: true };

@@ -17,6 +17,7 @@ class Starts {
     const broker = await BrokerFixture.open({ broker: config });
     registerProcessors(broker, broker.context);
     broker.context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+    broker.context.topics.persistIfChanged();
     return new Starts(broker);
   }
 

@@ -65,6 +65,12 @@ export class LongBatchSends {
     logic: LogicQueue | undefined,
   ): void {
     const { stats, store, storeHost, topics } = this.#context;
+    if (fault === undefined && topics.isUnsaved(topic.name)) {
+      topics.afterSave(topic.name, (failure) => {
+        this.#put(batch, topic, failure?.message, transactionId, responder, keys, logic);
+      });
+      return;
+    }
     const { queueId, waitStoreMsgOK } = batch.request;
     const result = new PutResult();
     if (topic.version !== topics.version) this.#topics.refresh(topic);

@@ -18,6 +18,7 @@ async function world(config: Partial<BrokerConfig> = {}) {
   waits.start();
   new NotificationProcessor(context, waits).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   const ask = async (fields: Record<string, string | number | boolean> = {}): Promise<Answer> =>
     broker.ask(
       RequestCode.NOTIFICATION,
@@ -63,6 +64,7 @@ test('there is a message in a queue, or behind what pops have taken, or in the r
   commit(1, 2);
   assert.equal(await has(), 'false false');
   context.topics.createInSend('%RETRY%G_T', 'TBW102', 'test', 1, 0);
+  context.topics.persistIfChanged();
   await put('b', 0, '%RETRY%G_T');
   assert.equal(await has({ queueId: 1, expType: 'TAG', exp: 'a' }), 'true false');
   context.config.enableRetryTopicV2 = true;
@@ -98,6 +100,7 @@ test('who waits is told of a message, of one that came back, and that its time i
   await setImmediate();
   assert.equal(own.answer, 'false false');
   broker.context.topics.createInSend('%RETRY%G_T', 'TBW102', 'test', 1, 0);
+  broker.context.topics.persistIfChanged();
   await put('any', 0, '%RETRY%G_T');
   broker.clock.advance(1000);
   await setImmediate();

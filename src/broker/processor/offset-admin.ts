@@ -2,37 +2,23 @@
 
 import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
-import { isBroadcast } from '../offset/consumer-offset-manager.ts';
-import type { HandlerRegistry } from './registry.ts';
+import { bytesInTurns } from '../in-turns.ts';
+import { answerLater, type HandlerRegistry } from './registry.ts';
 
 export function registerOffsetAdmin(registry: HandlerRegistry, context: BrokerContext): void {
   registry.register(RequestCode.CLONE_GROUP_OFFSET, (request) => cloneGroupOffset(context, request));
   registry.register(RequestCode.QUERY_CORRECTION_OFFSET, (request) => queryCorrectionOffset(context, request));
   registry.register(RequestCode.GET_ALL_CONSUMER_OFFSET, (request) => {
-    request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(allOffsets(context)));
+    answerLater(request, async (responder) => {
+      const body = await bytesInTurns(context.clock, context.offsets.compactPieces());
+      responder.respond(ResponseCode.SUCCESS, null, null, body);
+    });
   });
   registry.register(RequestCode.GET_ALL_DELAY_OFFSET, (request) => {
     const offsetTable = new Map([...context.schedule.progress()].map(({ level, offset }) => [level, offset]));
     const body = { dataVersion: context.schedule.offsets.dataVersion.fields(), offsetTable };
     request.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(body));
   });
-}
-
-/** RocketMQ: the broker's answer to a slave is its consumerOffset.json in the compact form. */
-function allOffsets(context: BrokerContext): object {
-  const groupTopicMap = new Map<string, string[]>();
-  const offsetTable = new Map<string, ReadonlyMap<number, number>>();
-  const pullOffsetTable = new Map<string, ReadonlyMap<number, number>>();
-  for (const offsets of context.offsets.entries()) {
-    if (offsets.committed.size > 0) {
-      offsetTable.set(offsets.key, offsets.committed);
-      if (!isBroadcast(offsets.group)) {
-        groupTopicMap.set(offsets.group, [...(groupTopicMap.get(offsets.group) ?? []), offsets.topic]);
-      }
-    }
-    if (offsets.pulled.size > 0) pullOffsetTable.set(offsets.key, offsets.pulled);
-  }
-  return { dataVersion: context.offsets.dataVersion.fields(), groupTopicMap, offsetTable, pullOffsetTable };
 }
 
 function cloneGroupOffset(context: BrokerContext, request: Request): void {

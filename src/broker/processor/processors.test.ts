@@ -22,6 +22,7 @@ const jsonOf = (answer: Answer): Record<string, unknown> => parseJson(answer.bod
 async function fill(broker: BrokerFixture, topic: string, count: number, queueId = 0): Promise<void> {
   const { context } = broker;
   context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   for (let i = 0; i < count; i++) {
     const [body, properties] = [Buffer.from(`m${i}`), new Map([['TAGS', `t${i}`]])];
     await broker.put(messageWith({ topic, queueId, body, properties }));
@@ -42,12 +43,12 @@ function heartbeat(group: string, topic: string, clientID = 'c'): string {
   return JSON.stringify({ clientID, consumerDataSet: [consumer], producerDataSet: [{ groupName: 'P' }] });
 }
 
-test('a heartbeat creates the retry topic and tells the name servers of it in the same turn', async () => {
+test('a heartbeat creates the retry topic and tells the name servers of it when it is saved', async () => {
   const broker = await open();
   const channel = new FakeChannel();
   const answer = await broker.ask(RequestCode.HEART_BEAT, {}, heartbeat('G', 'T'), channel);
   assert.deepEqual(answer.ext, { IS_SUPPORT_HEART_BEAT_V2: 'true', IS_SUB_CHANGE: 'true' });
-  await setImmediate();
+  await broker.context.topics.durable('%RETRY%G');
   assert.deepEqual(broker.registered, ['%RETRY%G']);
   assert.equal(broker.context.topics.select('%RETRY%G')!.perm, 6);
   assert.deepEqual(channel.sent, [{ code: 40, ext: { consumerGroup: 'G' } }]);
@@ -243,6 +244,7 @@ test('topics: create, refuse, show, delete with what depends on them', async () 
 
   await fill(broker, 'T', 3);
   broker.context.topics.createInSendBack('%RETRY%G_T', 1, 6, false, 0);
+  broker.context.topics.persistIfChanged();
   broker.context.offsets.commit('c', 'G', 'T', 0, 3);
   const stats = await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, { topic: 'T' });
   assert.match(

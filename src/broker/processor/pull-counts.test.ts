@@ -18,6 +18,7 @@ async function open(): Promise<{ broker: BrokerFixture; at: number[] }> {
   const broker = await BrokerFixture.open({ fs: before.fs });
   const { context } = broker;
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   context.groups.findOrCreate('G');
   new PullMessageProcessor(context, new PullRequestHold(context.clock, context.store)).register(broker);
   return { broker, at };

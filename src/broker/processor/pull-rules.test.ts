@@ -36,6 +36,7 @@ async function open(
   hold.start();
   new PullMessageProcessor(context, hold).register(broker);
   context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  context.topics.persistIfChanged();
   await put(broker, count);
   const channel = new FakeChannel();
   await heartbeat(broker, channel, 'c1', messageModel);
@@ -140,6 +141,7 @@ test('each check of a pull has its code, and a type where the client wants one',
   assert.deepEqual(outcome(strange), [24, undefined]);
   assert.match(strange.remark!, /the consumer's group info not exist/);
   topics.createInSend('Other', 'TBW102', 'test', 4, 0);
+  topics.persistIfChanged();
   const notOurs = await pull(setup, { topic: 'Other' });
   assert.equal(notOurs.code, 24);
   assert.match(notOurs.remark!, /the consumer's subscription not exist/);
@@ -222,6 +224,7 @@ test('a pull that waits goes on when tables change that do not concern it', asyn
   const setup = await open(0);
   const waiting = pull(setup, { sysFlag: SUSPEND });
   setup.broker.context.topics.createInSend('Another', 'TBW102', 'test', 4, 0);
+  setup.broker.context.topics.persistIfChanged();
   setup.broker.context.groups.findOrCreate('Another');
   await put(setup.broker, 1);
   assert.equal((await waiting).code, 0);
@@ -275,6 +278,7 @@ test('with slaveReadEnable a pull names the broker that the group is to ask next
   registerProcessors(old, old.context);
   new PullMessageProcessor(old.context, new PullRequestHold(old.clock, old.context.store)).register(old);
   old.context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+  old.context.topics.persistIfChanged();
   await put(old, 3);
   setGroup(old, { whichBrokerWhenConsumeSlowly: 2 });
   const behind = await pull({ ...setup, broker: old }, { sysFlag: SUBSCRIPTION, subscription: '*' });

@@ -75,6 +75,7 @@ async function world(config: Partial<BrokerConfig> = {}) {
 test('a group that is to pop is told to, as the recorded Java broker told its client', async () => {
   const { broker, context, routes, join, text, setMode } = await world();
   context.topics.createInSend('FramePop', 'TBW102', 'test', 2, 0);
+  context.topics.persistIfChanged();
   const mode = { consumerGroup: 'GID_fpop', mode: 'POP', popShareQueueNum: 8, topic: 'FramePop' };
   const set = await setMode(mode);
   assert.deepEqual([set.code, set.remark, set.body.length], [0, null, 0]);
@@ -165,6 +166,7 @@ test('routes are kept while clients ask, looked up anew now and then, and forgot
 test('a mode that cannot be is refused, as are bodies that say nothing', async () => {
   const { broker, context, setMode, query } = await world({ autoCreateSubscriptionGroup: false });
   context.topics.createInSend('T', 'TBW102', 'test', 2, 0);
+  context.topics.persistIfChanged();
   const codes = async (body: Record<string, unknown>): Promise<unknown[]> => {
     const { code, remark } = await setMode(body);
     return [code, remark];

@@ -10,6 +10,7 @@ async function open(): Promise<BrokerFixture> {
   const broker = await BrokerFixture.open({ store: { maxHashSlotNum: 1000, maxIndexNum: 4000 } });
   registerProcessors(broker, broker.context);
   broker.context.topics.createInSend('T', 'TBW102', 'test', 1, 0);
+  broker.context.topics.persistIfChanged();
   return broker;
 }
 

@@ -38,6 +38,7 @@ async function open(config: Partial<BrokerConfig> = {}): Promise<BrokerFixture> 
   const broker = await BrokerFixture.open({ broker: config });
   registerProcessors(broker, broker.context);
   broker.context.topics.createInSend('T', 'TBW102', 'test', 2, 0);
+  broker.context.topics.persistIfChanged();
   return broker;
 }
 

@@ -31,6 +31,7 @@ async function turns(count = 200): Promise<void> {
 /** Puts messages of 5,000 bytes, three to a file. */
 async function fill(broker: BrokerFixture, topic: string, count: number, queueId = 0, known = true): Promise<void> {
   if (known) broker.context.topics.createInSend(topic, 'TBW102', 'test', 4, 0);
+  broker.context.topics.persistIfChanged();
   for (let i = 0; i < count; i++) {
     await broker.put(messageWith({ topic, queueId, body: Buffer.alloc(5000, 'x') }));
   }

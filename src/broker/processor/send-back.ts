@@ -71,6 +71,7 @@ function sendBack(context: BrokerContext, request: Request): void {
       return;
     }
     const copy = makeCopy(context, message, wish, queueId);
+    for (const name of [retry, copy.topic]) await context.topics.durable(name);
     putInternal(context.store, copy, context.storeHost, (status, result, reason) => {
       if (status !== PutMessageStatus.PUT_OK) {
         context.logger.warn(`message ${message.messageId} of group ${name} is not taken back: ${reason}`);

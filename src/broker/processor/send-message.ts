@@ -39,6 +39,7 @@ import { typeInTable } from '../topic/message-type.ts';
 import { isWriteable } from '../topic/topic-config.ts';
 import { HalfSends } from '../transaction/half-sends.ts';
 import { BatchAnswer } from './batch-answer.ts';
+import { HeldSends } from './held-sends.ts';
 import { LongBatchSends } from './long-batch-sends.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { SendAckPool } from './send-acks.ts';
@@ -82,6 +83,7 @@ export class SendMessageProcessor {
   readonly #lights: LightSends;
   readonly #uniqueIds: UniqueIds;
   readonly #held: HeldInput;
+  readonly #unsaved: HeldSends;
   readonly #once: SendDeduplication | undefined;
   /** The logic queue that the send at hand goes to, if its topic is a static one. */
   #logic: LogicQueue | undefined;
@@ -122,7 +124,8 @@ export class SendMessageProcessor {
     this.#held = held;
     this.#uniqueIds = uniqueIds;
     this.#topics = new SendTopics(context);
-    this.#slow = new SlowSends(context, uniqueIds, once);
+    this.#unsaved = new HeldSends(context);
+    this.#slow = new SlowSends(context, uniqueIds, once, this.#unsaved);
     this.#longBatches = new LongBatchSends(context, this.#topics, once);
     const { config } = context;
     this.#regionPair = Buffer.from(`${PropertyName.MSG_REGION}\u0001${config.regionId}`);
@@ -237,7 +240,7 @@ export class SendMessageProcessor {
     this.#acknowledge(this.#writerOf(request.channel), request.opaque, queueId, result, uniqKey);
   }
 
-  /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused. */
+  /** The topic of a send that is stored by somebody else, after the same checks; undefined if it was refused or held. */
   topicOf(request: Request, header: SendHeader): SendTopic | undefined {
     if (this.#held.heldMs !== 0 && isTooLate(this.#context, request, this.#held)) return undefined;
     const topic = this.#topics.find(header);
@@ -271,7 +274,7 @@ export class SendMessageProcessor {
     return topic.mapping === undefined ? undefined : this.#logic;
   }
 
-  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused. */
+  /** RocketMQ: msgCheck, in its order. Answers the refusal itself; false means refused, or held until its topic is saved. */
   #check(request: Request, header: SendHeader, topic: SendTopic): boolean {
     const { config, topics, clock } = this.#context;
     if (config.startAcceptSendRequestTimeStamp > 0 && clock.now() < config.startAcceptSendRequestTimeStamp) {
@@ -292,8 +295,10 @@ export class SendMessageProcessor {
       refuse(this.#context, request, topic.fault.code, topic.fault.remark);
       return false;
     }
-    if (topic.config === undefined && this.#topics.create(request, header, topic) !== undefined)
-      this.#topics.refresh(topic);
+    if (topic.config === undefined && this.#topics.create(request, header, topic) !== undefined) {
+      this.#unsaved.hold(topic.name, request);
+      return false;
+    }
     if (topic.config === undefined) {
       const why = config.autoCreateTopicEnable
         ? `default topic ${header.defaultTopic} does not exist here or may not be inherited from`

@@ -104,10 +104,10 @@ export class SendTopics {
     return name;
   }
 
-  /** Looks a topic up again; without a config it does not exist. */
+  /** Looks a topic up again; without a config it does not exist, or waits for its save. */
   refresh(topic: SendTopic): void {
     const { topics } = this.#context;
-    const config = topics.select(topic.name);
+    const config = topics.isUnsaved(topic.name) ? undefined : topics.select(topic.name);
     topic.config = config;
     topic.version = topics.version;
     topic.queueNums = config === undefined ? 0 : Math.max(config.writeQueueNums, config.readQueueNums);
@@ -120,7 +120,7 @@ export class SendTopics {
     topic.isSlow = topic.isRetry || topic.mapping !== undefined;
   }
 
-  /** Creates a topic for a send to it, if that may be. */
+  /** Creates a topic for a send to it, if that may be; one that is there is answered as it is. */
   create(request: Request, header: SendHeader, topic: SendTopic): TopicConfig | undefined {
     const { topics } = this.#context;
     let topicSysFlag = 0;

@@ -28,6 +28,7 @@ export class Sender {
     this.#broker = broker;
     this.#processor = new SendMessageProcessor(broker.context, testIds(), undefined, once);
     this.#processor.register(broker);
+    broker.turnEnds.push(() => this.endTurn());
   }
 
   /** Asks for a send; the turn goes on. */

@@ -25,6 +25,7 @@ import { priorityOf, typeOfProperties } from '../topic/message-type.ts';
 import { Perm, type TopicConfig } from '../topic/topic-config.ts';
 import * as names from '../topic/topic-names.ts';
 import { halfFault, isTransactional, makeHalf } from '../transaction/half-message.ts';
+import type { HeldSends } from './held-sends.ts';
 import type { SendHeader } from './send-header.ts';
 import { answerPut, refuse, refuseStatus } from './send-outcome.ts';
 import type { SendTopic } from './send-topics.ts';
@@ -33,10 +34,12 @@ export class SlowSends {
   readonly #context: BrokerContext;
   readonly #uniqueIds: UniqueIds;
   readonly #once: SendDeduplication | undefined;
+  readonly #unsaved: HeldSends;
 
-  constructor(context: BrokerContext, uniqueIds: UniqueIds, once: SendDeduplication | undefined) {
+  constructor(context: BrokerContext, uniqueIds: UniqueIds, once: SendDeduplication | undefined, unsaved: HeldSends) {
     this.#context = context;
     this.#once = once;
+    this.#unsaved = unsaved;
     this.#uniqueIds = uniqueIds;
   }
 
@@ -155,7 +158,7 @@ export class SlowSends {
     return undefined;
   }
 
-  /** RocketMQ: handleRetryAndDLQ: a client's own send to a retry topic. False if it was answered. */
+  /** RocketMQ: handleRetryAndDLQ: a client's own send to a retry topic. False if it was answered or is held. */
   #retryOrDeadLetter(request: Request, header: SendHeader, message: InternalMessage): boolean {
     const { groups, topics, locks } = this.#context;
     const groupName = message.topic.slice(names.RETRY_GROUP_TOPIC_PREFIX.length);
@@ -174,6 +177,10 @@ export class SlowSends {
     if (header.reconsumeTimes > max || locks.hasLiveLock(groupName)) {
       message.topic = names.dlqTopic(groupName);
       topics.createInSendBack(message.topic, 1, Perm.READ | Perm.WRITE, false, 0);
+      if (topics.isUnsaved(message.topic)) {
+        this.#unsaved.hold(message.topic, request);
+        return false;
+      }
       message.queueId = 0;
       message.properties.set(PropertyName.DELAY, '-1');
     }

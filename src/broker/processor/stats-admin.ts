@@ -1,6 +1,6 @@
 // How full queues are and how far groups have come. RocketMQ: AdminBrokerProcessor.
 
-import { type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import { type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { asDouble } from '../broker-stats.ts';
 import type { MessageQueue } from '../client/rebalance-lock-manager.ts';
@@ -111,7 +111,7 @@ function getBrokerConsumeStats(context: BrokerContext, request: Request): void {
   const orderOnly = request.header.bool('isOrder', false);
   const groups = [...context.groups.all()].map((group) => group.groupName);
   answerLater(request, async (responder) => {
-    const consumeStatsList: object[] = [];
+    const stats: Buffer[] = [];
     let totalDiff = 0;
     let totalInflightDiff = 0;
     for (const group of groups) {
@@ -130,10 +130,12 @@ function getBrokerConsumeStats(context: BrokerContext, request: Request): void {
         const consumeTps = context.traffic.gets.tps(context.traffic.groupKey(name, group));
         ofGroup.push({ consumeTps, offsetTable });
       }
-      consumeStatsList.push({ [group]: ofGroup });
+      stats.push(Buffer.from(`${stats.length === 0 ? '' : ','}${toJson({ [group]: ofGroup })}`));
+      await new Promise<void>((resolve) => context.clock.soon(resolve));
     }
-    const body = { brokerAddr: context.brokerAddress, consumeStatsList, totalDiff, totalInflightDiff };
-    responder.respond(ResponseCode.SUCCESS, null, null, toJsonBytes(body));
+    const head = `{"brokerAddr":${toJson(context.brokerAddress)},"consumeStatsList":[`;
+    const end = `],"totalDiff":${totalDiff},"totalInflightDiff":${totalInflightDiff}}`;
+    responder.respond(ResponseCode.SUCCESS, null, null, Buffer.concat([Buffer.from(head), ...stats, Buffer.from(end)]));
   });
 }
 

@@ -1,10 +1,11 @@
 // Topics as administrators see them: create, change, delete, show. RocketMQ: AdminBrokerProcessor.
 
 import { GantryError } from '../../common/index.ts';
-import { parseJson, type Request, RequestCode, ResponseCode, toJsonBytes } from '../../remoting/index.ts';
+import { parseJson, type Request, RequestCode, ResponseCode, toJson, toJsonBytes } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { bodyObject, objectsOf } from '../client/heartbeat-data.ts';
 import type { DataVersion } from '../data-version.ts';
+import { bytesInTurns, mapPieces } from '../in-turns.ts';
 import { readText } from '../json-fields.ts';
 import { isLiteTopic } from '../lite/lite-metadata.ts';
 import { detailFields } from '../statictopic/topic-queue-mapping.ts';
@@ -78,8 +79,12 @@ function updateTopic(context: BrokerContext, request: Request): void {
   const existing = context.topics.select(name);
   // A topic that spreads from another broker never changes one that is here.
   const unwanted = existing !== undefined && header.bool('gantryOnlyIfAbsent', false);
-  if (!unwanted && (existing === undefined || !existing.equals(topic))) context.topics.update([{ topic, attributes }]);
-  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  answerLater(request, async (responder) => {
+    if (!unwanted && (existing === undefined || !existing.equals(topic))) {
+      await context.topics.update([{ topic, attributes }]);
+    } else await context.topics.durable(name);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  });
 }
 
 function updateTopicList(context: BrokerContext, request: Request): void {
@@ -95,8 +100,10 @@ function updateTopicList(context: BrokerContext, request: Request): void {
     if (context.topics.select(topic.topicName)?.equals(topic)) continue;
     wishes.push({ topic, attributes: topic.attributes });
   }
-  if (wishes.length > 0) context.topics.update(wishes);
-  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  answerLater(request, async (responder) => {
+    if (wishes.length > 0) await context.topics.update(wishes);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  });
 }
 
 function deleteTopic(context: BrokerContext, request: Request): void {
@@ -132,6 +139,7 @@ function deleteTopic(context: BrokerContext, request: Request): void {
     // Those that sends have made until the topic was gone.
     if (isParent) await context.lite.lifecycle.deleteAll(topic);
     // A group that comes back with its old progress would skip what is sent to the topic from now on.
+    await context.topics.saved();
     if (offsetsChanged) await context.offsets.saved();
     responder.respond(ResponseCode.SUCCESS);
   });
@@ -153,14 +161,34 @@ function getAllTopics(context: BrokerContext, request: Request): void {
   const details = (paged ? chosen.map((topic) => mappings.find(topic.topicName)) : [...mappings.all()])
     .filter((detail) => detail !== undefined)
     .map((detail) => [detail.topic, detailFields(detail)] as const);
-  const body = {
-    dataVersion: topics.dataVersion.fields(),
-    mappingDataVersion: mappings.dataVersion.fields(),
-    topicConfigTable: new Map(chosen.map((topic) => [topic.topicName, topicFields(topic)])),
-    topicQueueMappingDetailMap: new Map(details),
-    topicQueueMappingInfoMap: {},
-  };
-  request.respond(ResponseCode.SUCCESS, null, { totalTopicNum: topics.size }, toJsonBytes(body));
+  const pieces = topicPieces(
+    toJson(topics.dataVersion.fields()),
+    toJson(mappings.dataVersion.fields()),
+    chosen,
+    details,
+  );
+  const totalTopicNum = topics.size;
+  answerLater(request, async (responder) => {
+    responder.respond(ResponseCode.SUCCESS, null, { totalTopicNum }, await bytesInTurns(context.clock, pieces));
+  });
+}
+
+/** RocketMQ: TopicConfigAndMappingSerializeWrapper. */
+function* topicPieces(
+  dataVersion: string,
+  mappingVersion: string,
+  topics: readonly TopicConfig[],
+  details: ReadonlyArray<readonly [string, unknown]>,
+): Generator<string> {
+  yield `{"dataVersion":${dataVersion},"mappingDataVersion":${mappingVersion},"topicConfigTable":`;
+  yield* mapPieces(entriesOf(topics));
+  yield ',"topicQueueMappingDetailMap":';
+  yield* mapPieces(details);
+  yield ',"topicQueueMappingInfoMap":{}}';
+}
+
+function* entriesOf(topics: readonly TopicConfig[]): Generator<readonly [string, unknown]> {
+  for (const topic of topics) yield [topic.topicName, topicFields(topic)];
 }
 
 /** Where a page begins: at 0 again if the table has changed since the asker began. */

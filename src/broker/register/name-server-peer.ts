@@ -50,6 +50,9 @@ const LONGEST_RETRY_MS = 5_000;
 const UNDER_WAY_MS = 1_000;
 const UNREGISTER_TIMEOUT_MS = 2_000;
 
+/** Topics that are registered by themselves, built in one go. */
+const MOST_NAMES = 500;
+
 export class NameServerPeer {
   readonly address: string;
   readonly #options: PeerOptions;
@@ -198,7 +201,12 @@ export class NameServerPeer {
     this.#whole = 'no';
     this.#owed.clear();
     try {
-      if (whole === 'yes' || (whole === 'if changed' && (await this.#isChanged(channel)))) {
+      // So many are long text: the whole table is built between other work, these would not be.
+      if (
+        whole === 'yes' ||
+        names.length > MOST_NAMES ||
+        (whole === 'if changed' && (await this.#isChanged(channel)))
+      ) {
         const response = await this.#register(channel, await this.#options.bodies.whole());
         if (response.code !== ResponseCode.SUCCESS) throw refused(response);
         return this.#options.registered(this, response);

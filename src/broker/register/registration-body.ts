@@ -1,7 +1,7 @@
 // What a broker says of itself to a name server: the JSON of RegisterBrokerBody with the topics as RocketMQ writes them. A whole
 // table of many topics is built in slices between other work, once for each version of the table, and shared by all name servers.
 
-import { assert, type Clock, crc32 } from '../../common/index.ts';
+import { type Clock, crc32, crc32On } from '../../common/index.ts';
 import { toJson, toJsonBytes } from '../../remoting/index.ts';
 import { infoFields, type TopicQueueMappingDetail } from '../statictopic/topic-queue-mapping.ts';
 import { isReadable, isWriteable, type TopicConfig } from '../topic/topic-config.ts';
@@ -94,13 +94,20 @@ export class RegistrationBodies {
     topics: readonly TopicConfig[],
     mappings: readonly TopicQueueMappingDetail[],
   ): Promise<RegistrationBody> {
-    const parts: string[] = [];
-    for (const topic of topics) {
-      parts.push(this.#entry(topic));
-      if (parts.length % SLICE_TOPICS === 0) await new Promise<void>((resolve) => this.#clock.soon(resolve));
+    const parts: Buffer[] = [Buffer.from(before(dataVersion))];
+    let crc = crc32On(0, parts[0]!);
+    const add = (text: string): void => {
+      const part = Buffer.from(text);
+      crc = crc32On(crc, part);
+      parts.push(part);
+    };
+    for (let i = 0; i < topics.length; i += SLICE_TOPICS) {
+      const entries = topics.slice(i, i + SLICE_TOPICS).map((topic) => this.#entry(topic));
+      add(`${i === 0 ? '' : ','}${entries.join(',')}`);
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
-    assert(parts.length === topics.length, 'every topic is registered');
-    return assemble(dataVersion, parts, mappings);
+    add(behind(mappings));
+    return { bytes: Buffer.concat(parts), crc: crc & 0x7fffffff };
   }
 
   #entry(topic: TopicConfig): string {
@@ -120,8 +127,15 @@ function assemble(
   topics: readonly string[],
   mappings: readonly TopicQueueMappingDetail[],
 ): RegistrationBody {
-  const infos = mappings.map((detail) => `${JSON.stringify(detail.topic)}:${toJson(infoFields(detail))}`).join(',');
-  const text = FILTER_SERVERS + dataVersion + BEFORE_TOPICS + topics.join(',') + AFTER_TOPICS + infos + AFTER_MAPPINGS;
-  const bytes = Buffer.from(text, 'utf8');
+  const bytes = Buffer.from(before(dataVersion) + topics.join(',') + behind(mappings), 'utf8');
   return { bytes, crc: crc32(bytes) };
+}
+
+function before(dataVersion: string): string {
+  return FILTER_SERVERS + dataVersion + BEFORE_TOPICS;
+}
+
+function behind(mappings: readonly TopicQueueMappingDetail[]): string {
+  const infos = mappings.map((detail) => `${JSON.stringify(detail.topic)}:${toJson(infoFields(detail))}`).join(',');
+  return AFTER_TOPICS + infos + AFTER_MAPPINGS;
 }

@@ -6,6 +6,7 @@ import {
   type ExtFields,
   type FrameWriter,
   HeaderView,
+  type HeldRequest,
   type KeptBody,
   type Request,
   type Responder,
@@ -60,6 +61,10 @@ export class MappedRequest implements Request {
   }
   takeOver(): void {
     this.#request.takeOver();
+  }
+
+  hold(): HeldRequest {
+    return this.#request.hold();
   }
 
   respond(code: number, remark?: string | null, ext?: ExtFields | null, body?: Uint8Array | null): void {

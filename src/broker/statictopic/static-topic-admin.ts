@@ -6,7 +6,7 @@ import { GantryError } from '../../common/index.ts';
 import { parseJson, type Request, RequestCode, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
 import { readObject } from '../json-fields.ts';
-import { type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
+import { answerLater, type HandlerRegistry, NO_REMARK_SET } from '../processor/registry.ts';
 import { queuesFault, topicFault } from '../processor/topic-admin.ts';
 import { TopicConfig } from '../topic/topic-config.ts';
 import { readDetail, type TopicQueueMappingDetail } from './topic-queue-mapping.ts';
@@ -39,8 +39,10 @@ function updateStaticTopic(context: BrokerContext, request: Request): void {
   const checked = detail && mappings.checked(detail, header.bool('force', false));
   // The mapping first: name servers are told of the topic, and what it has then.
   if (checked !== undefined) mappings.update(checked);
-  topics.update([{ topic, attributes: new Map() }]);
-  request.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  answerLater(request, async (responder) => {
+    await topics.update([{ topic, attributes: new Map() }]);
+    responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
+  });
 }
 
 /** The mapping in the body; undefined without a body. @throws GantryError JSON or CONFIG_FILE (responseCode 1) if it is none of this topic. */

@@ -1,7 +1,7 @@
 // Counts what waits for each topic anew, from the timer log. RocketMQ: TimerMessageStore#checkAndReviseMetrics.
 
-import { javaStringHash } from '../../common/index.ts';
-import { TimerMagic, TimerUnit } from '../../store/index.ts';
+import { errorText, javaStringHash } from '../../common/index.ts';
+import { TimerMagic, type TimerUnit } from '../../store/index.ts';
 import type { TimerState } from './timer-state.ts';
 
 export class MetricsRevision {
@@ -20,28 +20,35 @@ export class MetricsRevision {
     const hours = config.timerCheckMetricsWhen.split(';').map(Number);
     if (!config.timerEnableCheckMetrics || this.#day === day || !hours.includes(date.getHours())) return;
     this.#day = day;
-    this.revise();
+    this.revise().catch((error: unknown) => {
+      this.#state.seldom.warn('revise', `timer: what waits for each topic is not counted anew (${errorText(error)})`);
+    });
   }
 
-  /** For topics with less than `timerMetricSmallThreshold`. */
-  revise(): void {
+  /** For topics with less than `timerMetricSmallThreshold`; between other work. @throws GantryError IO. */
+  async revise(): Promise<void> {
     const { log, readMs, metrics, config } = this.#state;
+    const { end } = log;
+    const before = new Map([...metrics.topics].map((topic) => [topic, metrics.count(topic)]));
     const counts = new Map<number, number>();
-    log.scan(
-      log.first,
-      (_position, unit) => {
-        if (unit.slotTime >= readMs) {
-          const count = counts.get(unit.topicHash) ?? 0;
-          counts.set(unit.topicHash, count + ((unit.magic & TimerMagic.DELETE) !== 0 ? -1 : 1));
-        }
-        return true;
-      },
-      new TimerUnit(),
-    );
-    for (const topic of [...metrics.topics]) {
-      if (metrics.count(topic) < config.timerMetricSmallThreshold) {
-        metrics.set(topic, counts.get(javaStringHash(topic)) ?? 0);
+    const visit = (position: number, unit: TimerUnit): boolean => {
+      if (position >= end) return false;
+      if (unit.slotTime >= readMs) {
+        const count = counts.get(unit.topicHash) ?? 0;
+        counts.set(unit.topicHash, count + ((unit.magic & TimerMagic.DELETE) !== 0 ? -1 : 1));
       }
+      return true;
+    };
+    await log.scanInTurns(log.first, visit, async () => {
+      await this.#state.turn();
+      return this.#state.running;
+    });
+    if (!this.#state.running) return;
+    for (const topic of [...metrics.topics]) {
+      if (metrics.count(topic) >= config.timerMetricSmallThreshold) continue;
+      // And what has come and gone meanwhile.
+      const since = metrics.count(topic) - (before.get(topic) ?? 0);
+      metrics.set(topic, (counts.get(javaStringHash(topic)) ?? 0) + since);
     }
   }
 }

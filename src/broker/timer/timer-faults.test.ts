@@ -155,6 +155,34 @@ test('retention keeps a timer message until its delivery is on disk', async () =
   assert.deepEqual(await w.bodies(), ['m']);
   const { timer, store } = w.broker.context;
   const moves = [{ topic: TIMER_TOPIC, queueId: 0, from: 0, to: 1 }];
-  assert.equal(timer.needed({ start: 0, end: store.watermarks.wrote, forced: false, moves }), 1);
+  const file = { start: 0, end: store.watermarks.wrote, forced: false };
+  assert.equal(timer.needed({ ...file, moves }), 1);
+  await w.stop();
+});
+
+test('what retention asks of the timer is counted in turns before, and what comes in between is counted, too', async () => {
+  const w = await new TimerWorld().start();
+  const { timer, store } = w.broker.context;
+  for (let i = 0; i < 3; i++) await w.at(w.clock.now() + 60_000, `m${i}`);
+  await w.pass(2000);
+  const file = { start: 0, end: store.watermarks.wrote + 100_000, forced: false };
+  await timer.prepare(file);
+  for (let i = 0; i < 2; i++) await w.at(w.clock.now() + 60_000, `n${i}`);
+  await w.pass(2000);
+  assert.equal(timer.needed({ ...file, moves: [] }), 5);
+  assert.equal(timer.needed({ ...file, moves: [] }), 5, 'none twice');
+  await w.stop();
+});
+
+test('figures that are counted anew while messages come and go are right at the end', async () => {
+  const w = await new TimerWorld().start();
+  const { timer } = w.broker.context;
+  for (let i = 0; i < 5000; i++) await w.at(w.clock.now() + 60_000, `m${i}`);
+  await w.pass(2000);
+  timer.metrics.set('T', 17);
+  const revised = timer.reviseMetrics();
+  timer.metrics.add('T', 1);
+  await revised;
+  assert.equal(timer.metrics.count('T'), 5001);
   await w.stop();
 });

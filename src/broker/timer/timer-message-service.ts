@@ -248,14 +248,19 @@ export class TimerMessageService implements RetentionFloor {
     this.#work?.orders.uncancel(slotMs, key);
   }
 
+  /** Counts what `needed` will be asked. */
+  async prepare(file: Pick<Removal, 'start' | 'end' | 'forced'>): Promise<void> {
+    await this.#retention?.prepare(file);
+  }
+
   /** Messages of a removal that wait in the wheel, or are not taken from the queue yet. */
   needed(removal: Removal): number {
     return this.#retention?.needed(removal) ?? 0;
   }
 
-  /** Counts what waits for each topic anew. */
-  reviseMetrics(): void {
-    this.#work?.revision.revise();
+  /** Counts what waits for each topic anew. @throws GantryError IO. */
+  async reviseMetrics(): Promise<void> {
+    await this.#work?.revision.revise();
   }
 
   // --- When slots are delivered

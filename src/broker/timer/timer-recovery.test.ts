@@ -53,11 +53,11 @@ test('B38: filler at the end of a timer log file: recovery and the count of figu
     for (let i = 0; i < 4; i++) await w.at(w.clock.now() + 5000, `m${i}`);
     await w.pass(2000);
     assert.equal(w.broker.context.timer.metrics.count('T'), 4);
-    w.broker.context.timer.reviseMetrics();
+    await w.broker.context.timer.reviseMetrics();
     assert.equal(w.broker.context.timer.metrics.count('T'), 4, `rest ${rest}`);
     w.die((fs) => fs.kill(w.random));
     await w.start();
-    w.broker.context.timer.reviseMetrics();
+    await w.broker.context.timer.reviseMetrics();
     assert.equal(w.broker.context.timer.metrics.count('T'), 4, `rest ${rest}, after the start`);
     await w.pass(5000);
     assert.deepEqual(await w.bodies(), ['m0', 'm1', 'm2', 'm3']);

@@ -17,11 +17,21 @@ export interface TimerProgress {
   readonly doneMs: number;
 }
 
+/** Units of a file of the CommitLog that wait. */
+interface Count {
+  readonly start: number;
+  readonly end: number;
+  readonly atMs: number;
+  waiting: number;
+  /** Units of the timer log before this position are counted; -1: it could not be read. */
+  position: number;
+}
+
 export class TimerRetention {
   readonly #progress: TimerProgress;
   readonly #clock: Clock;
   readonly #seldom: SeldomWarning;
-  #last: { start: number; atMs: number; count: number } | undefined;
+  #last: Count | undefined;
 
   constructor(progress: TimerProgress, clock: Clock, seldom: SeldomWarning) {
     this.#progress = progress;
@@ -29,41 +39,69 @@ export class TimerRetention {
     this.#seldom = seldom;
   }
 
+  /** Counts in turns what `needed` would count in one. */
+  async prepare({ start, end, forced }: Pick<Removal, 'start' | 'end' | 'forced'>): Promise<void> {
+    if (this.#isFresh(start) && !forced) return;
+    const count = this.#begin(start, end);
+    const pause = (): Promise<boolean> => new Promise((resolve) => this.#clock.soon(() => resolve(true)));
+    try {
+      const { log } = this.#progress;
+      count.position = await log.scanInTurns(this.#fileBefore(start), this.#visit(count), pause);
+    } catch (error) {
+      this.#failed(count, error);
+    } finally {
+      this.#progress.log.close();
+    }
+    this.#last = count;
+  }
+
   /** Messages of a removal that are needed. */
   needed(removal: Removal): number {
     if (removal.soon !== undefined) return 0;
-    let count = 0;
+    let queued = 0;
     for (const { topic, from, to } of removal.moves) {
-      if (topic === TIMER_TOPIC) count += Math.max(0, to - Math.max(from, this.#progress.queueOffset));
+      if (topic === TIMER_TOPIC) queued += Math.max(0, to - Math.max(from, this.#progress.queueOffset));
     }
-    const now = this.#clock.now();
-    let last = this.#last;
-    if (last?.start !== removal.start || now - last.atMs > COUNT_MS || removal.forced) {
-      last = { start: removal.start, atMs: now, count: this.#waitingIn(removal) };
-      this.#last = last;
-    }
-    return count + last.count;
+    const fresh = this.#isFresh(removal.start) ? this.#last : undefined;
+    const count = fresh ?? this.#begin(removal.start, removal.end);
+    this.#last = count;
+    if (count.position >= 0) this.#countOn(count);
+    return queued + count.waiting;
   }
 
-  #waitingIn({ start, end }: Removal): number {
-    const { log, doneMs } = this.#progress;
-    let count = 0;
+  #isFresh(start: number): boolean {
+    return this.#last?.start === start && this.#clock.now() - this.#last.atMs <= COUNT_MS;
+  }
+
+  #begin(start: number, end: number): Count {
+    return { start, end, atMs: this.#clock.now(), waiting: 0, position: 0 };
+  }
+
+  #visit(count: Count): (position: number, unit: TimerUnit) => boolean {
+    return (_position, { offset, slotTime }) => {
+      if (offset >= count.start && offset < count.end && slotTime >= this.#progress.doneMs) count.waiting++;
+      return offset < count.end;
+    };
+  }
+
+  /** Counts what has come to the log since. */
+  #countOn(count: Count): void {
+    const { log } = this.#progress;
+    const unit = new TimerUnit();
     try {
-      log.scan(
-        this.#fileBefore(start),
-        (_position, unit) => {
-          if (unit.offset >= start && unit.offset < end && unit.slotTime >= doneMs) count++;
-          return unit.offset < end;
-        },
-        new TimerUnit(),
-      );
+      const from = count.position === 0 ? this.#fileBefore(count.start) : count.position;
+      count.position = log.scanOn(from, this.#visit(count), unit);
     } catch (error) {
-      this.#seldom.warn('floor', `the timer log cannot be read (${errorText(error)}); nothing that it names may go`);
-      return Math.max(1, count);
+      this.#failed(count, error);
     } finally {
       log.close();
     }
-    return count;
+  }
+
+  #failed(count: Count, error: unknown): void {
+    this.#seldom.warn('floor', `the timer log cannot be read (${errorText(error)}); nothing that it names may go`);
+    count.waiting = Math.max(1, count.waiting);
+    count.position = -1;
   }
 
   /** Start of the file of the timer log in which the units begin that name records from `offset` on. */

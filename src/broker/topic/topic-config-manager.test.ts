@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { CollectingLogger, FakeClock, GantryError } from '../../common/index.ts';
 import { MemoryFileSystem, readWhole } from '../../io/index.ts';
 import { type BrokerConfig, defaultBrokerConfig } from '../broker-config.ts';
@@ -92,18 +91,19 @@ test('the topics that one loop turn creates are saved and told of together', asy
   for (let i = 0; i < 100; i++) topics.createInSend(`T${i}`, 'TBW102', 'p', 4, 0);
   topics.createInSendBack('%RETRY%G', 1, 6, false, 0);
   assert.equal(saves(), 0);
-  await setImmediate();
+  assert.equal(told.length, 0);
+  await topics.durable('T99');
   assert.equal(saves(), 1);
   assert.equal(told.length, 1);
   assert.equal(told[0]!.length, 101);
   assert.match(Buffer.from(readWhole(fs, '/config/topics.json')!).toString(), /"T99":\{/);
 });
 
-test('an administrator’s topic is saved before the call returns, and a restart knows it', () => {
+test('an administrator’s topic is saved before the call resolves, and a restart knows it', async () => {
   const { topics, told, fs } = world();
   const version = topics.dataVersion.counter;
   const topic = new TopicConfig('T', { readQueueNums: 2, writeQueueNums: 3, order: true });
-  topics.update([{ topic, attributes: new Map([['+message.type', 'FIFO']]) }]);
+  await topics.update([{ topic, attributes: new Map([['+message.type', 'FIFO']]) }]);
   assert.equal(topics.dataVersion.counter, version + 1);
   assert.deepEqual(told, [['T']]);
   const again = world({}, fs).topics;
@@ -116,8 +116,9 @@ test('an administrator’s topic is saved before the call returns, and a restart
 test('attributes change by + and -, and what is not allowed changes nothing', () => {
   const { topics } = world();
   const topic = new TopicConfig('T');
-  const update = (attributes: Array<[string, string]>): void =>
-    topics.update([{ topic, attributes: new Map(attributes) }]);
+  const update = (attributes: Array<[string, string]>): void => {
+    void topics.update([{ topic, attributes: new Map(attributes) }]);
+  };
   const refused = (attributes: Array<[string, string]>, text: RegExp): void =>
     assert.throws(
       () => update(attributes),
@@ -135,11 +136,11 @@ test('attributes change by + and -, and what is not allowed changes nothing', ()
   assert.deepEqual([...topics.select('T')!.attributes], [['queue.type', 'SimpleCQ']]);
 });
 
-test('a save that fails is told to the administrator and tried again', () => {
+test('a save that fails is told to the administrator and tried again', async () => {
   const { topics, fs } = world();
   const fault = fs.fail({ operation: 'sync', times: Number.POSITIVE_INFINITY, code: 'DISK_FULL' });
   const wish = { topic: new TopicConfig('T'), attributes: new Map<string, string>() };
-  assert.throws(() => topics.update([wish]), { code: 'DISK_FULL' });
+  await assert.rejects(topics.update([wish]), { code: 'DISK_FULL' });
   assert.ok(topics.changed);
   fault.clear();
   topics.persistIfChanged();

@@ -1,9 +1,13 @@
 // The topics of this broker (config/topics.json): which exist, how many queues they have and who may use them. Primary data: a topic
-// that is lost here hides its messages, so every change is saved before it is answered. Topics that sends create on their own are
-// saved once at the end of the loop turn, before its messages are committed, so that a burst of new topics costs one save.
+// that is lost here hides its messages, so every change is durable before it is answered, and before a message goes to the topic.
 //
-// RocketMQ: TopicConfigManager.
+//   change ─► in the table at once, but unsaved ─► one save for all of the loop turn, between other work
+//                └─ sends to it wait (`afterSave`)        ├─ saved: name servers are told, those who wait go on
+//                                                         └─ failed: those who wait are told; it stays unsaved, and is tried again
+//
+// RocketMQ: TopicConfigManager, which saves the whole table before it goes on and answers with success whether it could or not.
 
+import { errorText, GantryError } from '../../common/index.ts';
 import type { JsonObject } from '../../remoting/index.ts';
 import { isLightQueue } from '../../store/index.ts';
 import type { BrokerConfig } from '../broker-config.ts';
@@ -24,6 +28,9 @@ export type TopicsChanged = (topics: readonly TopicConfig[]) => void;
 /** Told of each topic that a send has created by the example of TBW102; not of retry, dead-letter and system topics. */
 export type TopicCreated = (topic: TopicConfig) => void;
 
+/** Told when a topic is durable, or why it is not. */
+export type TopicSaved = (failure: GantryError | undefined) => void;
+
 export class TopicConfigManager extends ConfigManager {
   readonly dataVersion: DataVersion;
   readonly systemTopics: names.SystemTopics = new names.SystemTopics();
@@ -35,7 +42,11 @@ export class TopicConfigManager extends ConfigManager {
   readonly #table = new Map<string, TopicConfig>();
   readonly #changed: TopicsChanged;
   readonly #created: TopicCreated | undefined;
-  #waiting: Map<string, TopicConfig> | undefined;
+  /** Topics that are new or different and not durable yet, each with the number of its last change. */
+  readonly #unsaved = new Map<string, number>();
+  /** Who waits for some of them. */
+  readonly #waiting = new Map<string, TopicSaved[]>();
+  #saving = false;
 
   constructor(environment: ConfigEnvironment, config: BrokerConfig, changed: TopicsChanged, created?: TopicCreated) {
     super(environment, 'topics.json');
@@ -58,6 +69,31 @@ export class TopicConfigManager extends ConfigManager {
     return this.lightQueues && isLightQueue(topic);
   }
 
+  /** Whether a power cut could still take the topic, or its last change; no message may be accepted for it then. */
+  isUnsaved(topic: string): boolean {
+    return this.#unsaved.has(topic);
+  }
+
+  /** Calls `done` in a turn of its own once the topic is durable, in the order of the calls, or when that has failed. */
+  afterSave(topic: string, done: TopicSaved): void {
+    if (!this.#unsaved.has(topic)) {
+      this.environment.clock.soon(() => done(undefined));
+      return;
+    }
+    const waiting = this.#waiting.get(topic);
+    if (waiting === undefined) this.#waiting.set(topic, [done]);
+    else waiting.push(done);
+    this.#saveSoon();
+  }
+
+  /** Resolves once the topic is durable. @throws GantryError IO or DISK_FULL. */
+  durable(topic: string): Promise<void> {
+    if (!this.#unsaved.has(topic)) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.afterSave(topic, (failure) => (failure === undefined ? resolve() : reject(failure)));
+    });
+  }
+
   isOrderTopic(topic: string): boolean {
     return this.#table.get(topic)?.order ?? false;
   }
@@ -71,7 +107,7 @@ export class TopicConfigManager extends ConfigManager {
   }
 
   /**
-   * Creates the topic of a send by the example of `defaultTopic`, if that one exists and may be inherited from.
+   * Creates the topic of a send by the example of `defaultTopic`, if that one exists and may be inherited from; it is unsaved then.
    * RocketMQ: createTopicInSendMessageMethod.
    * @returns the topic, or undefined if it does not exist and may not be created
    */
@@ -110,7 +146,7 @@ export class TopicConfigManager extends ConfigManager {
       topicFilterType: example.topicFilterType,
     });
     this.environment.logger.info(`topic ${topic} is created with ${queues} queues, for producer ${producerAddress}`);
-    this.#putSoon(created);
+    this.#put(created);
     // Another example was chosen by the producer, maybe for the brokers that have it.
     if (defaultTopic === names.AUTO_CREATE_TOPIC_KEY_TOPIC && !this.#belongsHere(topic)) this.#created?.(created);
     return created;
@@ -126,7 +162,7 @@ export class TopicConfigManager extends ConfigManager {
   }
 
   /**
-   * Creates a retry or dead-letter topic if it is not there. RocketMQ: createTopicInSendMessageBackMethod.
+   * Creates a retry or dead-letter topic if it is not there; it is unsaved then. RocketMQ: createTopicInSendMessageBackMethod.
    * @param order whether it is to be an order topic; an existing one is changed to that
    */
   createInSendBack(topic: string, queueNums: number, perm: number, order: boolean, topicSysFlag: number): TopicConfig {
@@ -134,7 +170,7 @@ export class TopicConfigManager extends ConfigManager {
     if (existing !== undefined) {
       if (existing.order === order) return existing;
       const changed = existing.with({ order });
-      this.#putSoon(changed);
+      this.#put(changed);
       return changed;
     }
     const created = new TopicConfig(topic, {
@@ -145,16 +181,17 @@ export class TopicConfigManager extends ConfigManager {
       order,
     });
     this.environment.logger.info(`topic ${topic} is created with ${queueNums} queues`);
-    this.#putSoon(created);
+    this.#put(created);
     return created;
   }
 
   /**
-   * Creates or replaces topics by an administrator's wish; saved and told to the name servers on return.
+   * Creates or replaces topics by an administrator's wish; durable and told to the name servers when this resolves.
    * @param wishes each topic with the changes of its attributes (`+name`, `-name`)
-   * @throws GantryError CONFIG_VALUE for an attribute that is not allowed (nothing is changed then), IO or DISK_FULL if saving fails
+   * @throws GantryError CONFIG_VALUE, from the call itself, for an attribute that is not allowed (nothing is changed then)
+   * @throws GantryError IO or DISK_FULL if saving fails; the topics are there, unsaved, and it is tried again
    */
-  update(wishes: ReadonlyArray<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }>): void {
+  update(wishes: ReadonlyArray<{ topic: TopicConfig; attributes: ReadonlyMap<string, string> }>): Promise<void> {
     const kept = wishes.filter(({ topic }) => !this.#isLight(topic.topicName));
     const ready = kept.map(({ topic, attributes }) => {
       const old = this.#table.get(topic.topicName);
@@ -169,16 +206,14 @@ export class TopicConfigManager extends ConfigManager {
       });
       this.#put(topic);
     }
-    this.persist();
-    this.#changed(ready);
+    return this.saved();
   }
 
-  /** Removes a topic's config; saved on return. False if there was none. @throws GantryError IO or DISK_FULL if saving fails. */
+  /** Removes a topic's config; durable once `saved` resolves. False if there was none. */
   delete(topic: string): boolean {
     if (!this.#table.delete(topic)) return false;
     this.environment.logger.info(`topic ${topic} is deleted`);
     this.#moveOn();
-    this.persist();
     return true;
   }
 
@@ -186,14 +221,14 @@ export class TopicConfigManager extends ConfigManager {
   updateOrderTopics(topics: Iterable<string>): void {
     for (const topic of topics) {
       const config = this.#table.get(topic);
-      if (config !== undefined && !config.order) this.#putSoon(config.with({ order: true }));
+      if (config !== undefined && !config.order) this.#put(config.with({ order: true }));
     }
   }
 
   /** Tells the name servers of all topics anew, as after a change of the broker's own permission. */
   touchAll(): void {
     this.#moveOn();
-    this.persistIfChanged();
+    this.#saveSoon();
     this.#changed([...this.#table.values()]);
   }
 
@@ -205,7 +240,9 @@ export class TopicConfigManager extends ConfigManager {
 
   protected override *encode(): Iterable<string> {
     yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"topicConfigTable":{`;
-    yield* prettyPieces(this.#table, topicFields);
+    // As of this version: it takes several turns, and topics come meanwhile.
+    const topics = [...this.#table.values()];
+    yield* prettyPieces(entriesOf(topics), topicFields);
     yield '\n}';
   }
 
@@ -220,9 +257,12 @@ export class TopicConfigManager extends ConfigManager {
     this.version++;
   }
 
+  /** Takes effect now, but for sends; saved together with all others of this loop turn. */
   #put(topic: TopicConfig): void {
     this.#table.set(topic.topicName, topic);
     this.#moveOn();
+    this.#unsaved.set(topic.topicName, this.lastChange);
+    this.#saveSoon();
   }
 
   #moveOn(): void {
@@ -231,26 +271,56 @@ export class TopicConfigManager extends ConfigManager {
     this.markChanged();
   }
 
-  /** Saves what sends have created and name servers have not been told of. To be called before the answers of a loop turn leave. */
-  saveWaiting(): void {
-    if (this.#waiting !== undefined) this.persistIfChanged();
+  #saveSoon(): void {
+    if (this.#saving) return;
+    this.#saving = true;
+    this.environment.clock.soon(() => {
+      const until = this.lastChange;
+      this.saved().then(
+        () => this.#saveEnded(until, undefined),
+        (error: unknown) => this.#saveEnded(until, asSaveError(error)),
+      );
+    });
   }
 
-  /** Takes effect now; told to the name servers together with all others of this loop turn, and saved by then at the latest. */
-  #putSoon(topic: TopicConfig): void {
-    this.#put(topic);
-    if (this.#waiting === undefined) {
-      this.#waiting = new Map();
-      this.environment.clock.soon(() => this.#tellWaiting());
+  /** What has come while it was saved has its own save; what could not be saved waits for the broker's timer, or for the next send. */
+  #saveEnded(until: number, failure: GantryError | undefined): void {
+    this.#saving = false;
+    if (failure !== undefined) {
+      const failed = [...this.#waiting.values()].flat();
+      this.#waiting.clear();
+      for (const done of failed) this.environment.clock.soon(() => done(failure));
+    } else if (this.lastChange > until) this.#saveSoon();
+  }
+
+  protected override savedTo(change: number): void {
+    const saved: TopicConfig[] = [];
+    const settled: string[] = [];
+    for (const [name, made] of this.#unsaved) {
+      if (made > change) continue;
+      const topic = this.#table.get(name);
+      if (topic !== undefined) saved.push(topic);
+      if (this.#waiting.has(name)) settled.push(name);
+      else this.#unsaved.delete(name);
     }
-    this.#waiting.set(topic.topicName, topic);
+    if (settled.length > 0) this.environment.clock.soon(() => this.#settle(settled, change));
+    if (saved.length === 0) return;
+    this.version++;
+    this.#changed(saved);
   }
 
-  #tellWaiting(): void {
-    const topics = [...(this.#waiting?.values() ?? [])];
-    this.#waiting = undefined;
-    this.persistIfChanged();
-    this.#changed(topics);
+  /** Those who wait go on before anybody who comes later: until then the topics count as unsaved. */
+  #settle(topics: readonly string[], change: number): void {
+    for (const name of topics) {
+      const waiting = this.#waiting.get(name) ?? [];
+      const made = this.#unsaved.get(name);
+      // Changed again, or settled already.
+      if (made === undefined || made > change) continue;
+      this.#waiting.delete(name);
+      this.#unsaved.delete(name);
+      this.version++;
+      for (const done of waiting) done(undefined);
+    }
   }
 
   #putBootTopics(): void {
@@ -279,4 +349,12 @@ export class TopicConfigManager extends ConfigManager {
     add(names.ROCKSDB_TRANS_OP_HALF_TOPIC, 1);
     if (config.timerWheelEnable) add(names.TIMER_TOPIC, 1);
   }
+}
+
+function* entriesOf(topics: readonly TopicConfig[]): Iterable<readonly [string, TopicConfig]> {
+  for (const topic of topics) yield [topic.topicName, topic];
+}
+
+function asSaveError(error: unknown): GantryError {
+  return error instanceof GantryError ? error : new GantryError('IO', errorText(error), { cause: error });
 }

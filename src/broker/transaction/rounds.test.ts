@@ -147,6 +147,7 @@ test("B49: cleaning unused topics leaves the broker's own queues; nobody is aske
   const clean = async (): Promise<void> => {
     const { context } = w.broker;
     context.topics.createInSend('Unrelated', 'TBW102', 'test', 4, 0);
+    context.topics.persistIfChanged();
     await w.broker.put(messageWith({ topic: 'Unrelated' }));
     await w.settled(w.broker.ask(RequestCode.DELETE_TOPIC_IN_BROKER, { topic: 'Unrelated' }));
     await w.settled(w.broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, { groupName: 'unrelated' }));

@@ -39,8 +39,8 @@ export interface CheckParts extends OpParts {
   readonly producers: ProducerManager;
   readonly metrics: TransactionMetrics;
   readonly ops: OpBatches;
-  /** Makes TRANS_CHECK_MAX_TIME_TOPIC. */
-  readonly createParkTopic: () => void;
+  /** Makes TRANS_CHECK_MAX_TIME_TOPIC; false if it is not durable. */
+  readonly createParkTopic: () => boolean;
   readonly stopped: () => boolean;
 }
 
@@ -261,7 +261,7 @@ export class TransactionCheck {
   /** Stores a half message where nobody asks about it. @throws NotNow */
   #park(queue: HalfQueue, half: StoredMessage, why: string): void {
     const { logger, metrics, ops, createParkTopic } = this.#parts;
-    createParkTopic();
+    if (!createParkTopic()) throw new NotNow(`${TRANS_CHECK_MAX_TIME_TOPIC} cannot be saved`);
     this.#put(parked(half), half);
     logger.error(`${nameOf(half)} is given up: ${why}. It lies in ${TRANS_CHECK_MAX_TIME_TOPIC} now`);
     this.counts.parked++;

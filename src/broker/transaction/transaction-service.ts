@@ -74,7 +74,12 @@ export class TransactionService implements RetentionFloor {
       producers,
       metrics: this.metrics,
       ops: this.ops,
-      createParkTopic: () => topics.createInSendBack(TRANS_CHECK_MAX_TIME_TOPIC, 1, Perm.READ | Perm.WRITE, false, 0),
+      createParkTopic: () => {
+        topics.createInSendBack(TRANS_CHECK_MAX_TIME_TOPIC, 1, Perm.READ | Perm.WRITE, false, 0);
+        // Once in a broker's life.
+        if (topics.isUnsaved(TRANS_CHECK_MAX_TIME_TOPIC)) topics.persistIfChanged();
+        return !topics.isUnsaved(TRANS_CHECK_MAX_TIME_TOPIC);
+      },
       stopped: () => !this.#running,
     });
   }

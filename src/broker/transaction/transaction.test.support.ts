@@ -84,6 +84,7 @@ export class World {
     };
     context.topics.load();
     context.topics.createInSend('T', 'TBW102', 'test', 4, 0);
+    context.topics.persistIfChanged();
     context.offsets.load();
     context.transactions.metrics.load();
     context.transactions.start();

@@ -4,7 +4,7 @@
 // folders and not at their files. The record names the checkpoint that it belongs to; if another broker has moved the checkpoint on since, it is
 // ignored. A bound that is too high costs a scan and nothing else.
 
-import { type Clock, crc32, errorText, GantryError, type Logger } from '../../common/index.ts';
+import { type Clock, crc32, crc32On, errorText, GantryError, type Logger } from '../../common/index.ts';
 import { type Done, type FileHandle, type FileSystem, readWhole, saveDurably } from '../../io/index.ts';
 import type { StoreCheckpoint } from '../checkpoint/index.ts';
 import { type AnyQueue, ConsumeQueue } from '../consume-queue/index.ts';
@@ -113,8 +113,27 @@ function pathOf(root: string): string {
 
 /** The file's bytes: JSON whose last field is the CRC of what it would be without it. */
 function sealed(texts: readonly string[]): Buffer {
-  const body = Buffer.from(texts.join(''), 'utf8');
-  return Buffer.concat([body.subarray(0, -1), Buffer.from(`,"crc32":${crc32(body, 0, body.length)}}`)]);
+  const body = new SealedBody();
+  body.add(texts);
+  return body.end();
+}
+
+/** Puts such bytes together. */
+class SealedBody {
+  readonly #parts: Buffer[] = [];
+  #crc = 0;
+
+  add(texts: readonly string[]): void {
+    const part = Buffer.from(texts.join(''), 'utf8');
+    this.#crc = crc32On(this.#crc, part);
+    this.#parts.push(part);
+  }
+
+  end(): Buffer {
+    // Without the brace that ends it.
+    const body = Buffer.concat(this.#parts).subarray(0, -1);
+    return Buffer.concat([body, Buffer.from(`,"crc32":${this.#crc & 0x7fffffff}}`)]);
+  }
 }
 
 /** The JSON without its CRC. @throws Error if that is not there or not right: then a topic's name may be another's. */
@@ -146,7 +165,7 @@ export function saveQueueBoundsLater(
   const rest = pieces(source);
   const { deleted } = source;
   const { deletions } = deleted;
-  const texts: string[] = [];
+  const body = new SealedBody();
   let file: FileHandle | undefined;
   const end: Done = (error) => {
     file?.close();
@@ -171,15 +190,19 @@ export function saveQueueBoundsLater(
     }
   };
   const collect = (): void => {
-    for (let i = 0; i < SLICE; i++) {
+    const texts: string[] = [];
+    let isOver = false;
+    while (!isOver && texts.length < SLICE) {
       const next = rest.next();
-      if (next.done) return attempt(write);
-      texts.push(next.value);
+      if (next.done) isOver = true;
+      else texts.push(next.value);
     }
-    clock.soon(collect);
+    body.add(texts);
+    if (isOver) attempt(write);
+    else clock.soon(collect);
   };
   const write = (): void => {
-    const bytes = sealed(texts);
+    const bytes = body.end();
     file = fs.open(fresh, 'create');
     file.truncateSync(0);
     file.write(bytes, 0, bytes.length, 0, (error) => {

@@ -25,6 +25,8 @@ export interface Removal {
 export interface RetentionFloor {
   /** Completes "... are still needed by". */
   readonly name: string;
+  /** Called before `needed` for the same file, to do in turns what takes long; must not reject. */
+  prepare?(file: Pick<Removal, 'start' | 'end' | 'forced'>): Promise<void>;
   /** How many of the messages (or, for a replica, bytes) of a removal are needed still; 0: it may go. Must not throw. */
   needed(removal: Removal): number;
 }

@@ -51,6 +51,13 @@ export interface RetentionOptions {
 
 type Lane = 'log' | 'derived';
 
+/** A queue that begins later, and what is told of it. */
+interface Move {
+  readonly queue: ConsumeQueue;
+  readonly start: QueueStart;
+  readonly move: QueueMove;
+}
+
 export class Retention {
   readonly counts: RetentionCounts = { files: 0, forcedFiles: 0, queueFiles: 0, indexFiles: 0, lost: new Map() };
   readonly #options: RetentionOptions;
@@ -174,6 +181,7 @@ export class Retention {
     const expired = this.#isExpired(file);
     if (log.files.length < 2 || !(expired || forced)) return false;
     if (!(await derived.makeDurable(file.end))) return false;
+    for (const floor of this.#floors) await floor.prepare?.({ start: file.base, end: file.end, forced });
     const starts = await this.#queueStarts(file.end);
     // From here on to the end of the step nothing is awaited.
     if (this.#stopped || log.files.length < 2 || log.files[0] !== file || derived.durableTo < file.end) return false;
@@ -247,9 +255,9 @@ export class Retention {
   }
 
   /** The queues that will begin later when the log begins at `logMinimum`, and where. */
-  async #queueStarts(logMinimum: number): Promise<Array<{ queue: ConsumeQueue; start: QueueStart }>> {
+  async #queueStarts(logMinimum: number): Promise<Move[]> {
     const queues = this.#options.kinds.plain;
-    const starts: Array<{ queue: ConsumeQueue; start: QueueStart }> = [];
+    const starts: Move[] = [];
     let seen = 0;
     for (const queue of queues.all()) {
       if (++seen % QUEUES_PER_TURN === 0) await this.#turn();
@@ -257,7 +265,7 @@ export class Retention {
       if (!beginsBelow(queue, logMinimum)) continue;
       try {
         const start = await findQueueStart(queues, queue, logMinimum);
-        if (start !== undefined) starts.push({ queue, start });
+        if (start !== undefined) starts.push({ queue, start, move: moveOf(queue, start) });
       } catch (error) {
         // A queue that cannot be read must not keep the disk full: a pull there skips what is gone.
         if (!(error instanceof GantryError)) throw error;
@@ -404,14 +412,15 @@ export class Retention {
 function removalOf(
   file: SegmentFile,
   forced: boolean,
-  starts: ReadonlyArray<{ queue: ConsumeQueue; start: QueueStart }>,
+  starts: readonly Move[],
   batchMoves: readonly QueueMove[],
 ): Removal {
-  const moves: QueueMove[] = starts.map(({ queue, start }) => {
-    const { topic, queueId, minOffset } = queue;
-    return { topic, queueId, from: minOffset, to: start.ordinal };
-  });
-  return { start: file.base, end: file.end, forced, moves: [...moves, ...batchMoves] };
+  const moves = [...starts.map(({ move }) => move), ...batchMoves];
+  return { start: file.base, end: file.end, forced, moves };
+}
+
+function moveOf({ topic, queueId, minOffset }: ConsumeQueue, { ordinal }: QueueStart): QueueMove {
+  return { topic, queueId, from: minOffset, to: ordinal };
 }
 
 /** Lets a queue begin later. What has been dispatched or cut since the place was found counts. */

@@ -30,3 +30,55 @@ test('a damaged last unit of a file keeps neither that file nor those behind it 
   assert.equal(log.first, 2 * FILE_BYTES);
   log.close();
 });
+
+test('a scan in turns looks at 4,096 units in each, and sees what is appended meanwhile', async () => {
+  const fs = new MemoryFileSystem({ directories: ['/store'] });
+  const log = new TimerLog(fs, '/store', 1000 * UNIT_BYTES + FILLER_BYTES);
+  log.load(0);
+  const unit = new TimerUnit();
+  unit.size = 100;
+  let appended = 0;
+  const append = (count: number): void => {
+    for (let i = 0; i < count; i++) {
+      unit.offset = appended++;
+      log.append(unit);
+    }
+  };
+  append(10_000);
+  await log.flush();
+  const seen: number[] = [];
+  const turns: number[] = [];
+  const visit = (_position: number, { offset }: TimerUnit): boolean => seen.push(offset) > 0;
+  const stop = await log.scanInTurns(0, visit, async () => {
+    turns.push(seen.length);
+    if (turns.length === 1) append(500);
+    return true;
+  });
+  assert.deepEqual(turns, [4096, 8192]);
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 10_500 }, (_, i) => i),
+  );
+  append(3);
+  assert.equal(log.scanOn(stop, visit, unit), log.end);
+  assert.deepEqual(seen.slice(10_500), [10_500, 10_501, 10_502]);
+  log.close();
+});
+
+test('a scan in turns goes on behind files that are removed meanwhile', async () => {
+  const fs = new MemoryFileSystem({ directories: ['/store'] });
+  const log = new TimerLog(fs, '/store', 3000 * UNIT_BYTES + FILLER_BYTES);
+  log.load(0);
+  const unit = new TimerUnit();
+  unit.size = 100;
+  for (unit.offset = 0; unit.offset < 12_000; unit.offset++) log.append(unit);
+  await log.flush();
+  const seen: number[] = [];
+  const visit = (_position: number, { offset }: TimerUnit): boolean => seen.push(offset) > 0;
+  await log.scanInTurns(0, visit, async () => {
+    log.removeBelow(9_000, new TimerUnit());
+    return true;
+  });
+  assert.deepEqual([seen[4095], seen[4096], seen.at(-1)], [4095, 9_000, 11_999]);
+  log.close();
+});

@@ -41,11 +41,11 @@ export class RetryPut {
     this.#state = state;
   }
 
-  /** Stores a copy in the retry topic; where it ends in the log, or LATER, or NEVER. */
+  /** Stores a copy in the retry topic, if that is ready; where it ends in the log, or LATER, or NEVER. */
   revive(ck: PopCheckPoint, message: StoredMessage): number {
     const topic = this.retryTopicOf(ck);
-    const queueId = this.#readyTopic(topic, ck.group, message);
-    if (queueId < 0) return LATER;
+    if (!this.isReady(ck)) return LATER;
+    const queueId = this.#queueOf(message, this.#state.parts.topics.select(topic)!.writeQueueNums);
     let end = NEVER;
     for (const one of this.#membersOf(message)) {
       end = this.#copy(ck, one, topic, queueId);
@@ -168,27 +168,40 @@ export class RetryPut {
     }
   }
 
-  /** The queue of the retry topic for a message, which is there then and whose offsets the group has; -1 if it cannot be made now. */
-  #readyTopic(topic: string, group: string, message: StoredMessage): number {
-    const { config, offsets, topics } = this.#state.parts;
-    const existing = topics.select(topic);
-    let queues = existing?.writeQueueNums ?? 0;
+  /** Whether the retry topic of a check point is there, durable, and has the queues that it should have. */
+  isReady(ck: PopCheckPoint): boolean {
+    const topic = this.retryTopicOf(ck);
+    return !this.#state.parts.topics.isUnsaved(topic) && this.#missing(topic, ck.group) === 0;
+  }
+
+  /** Makes it so, and gives the group its offsets; false if that cannot be done now. */
+  async makeReady(ck: PopCheckPoint): Promise<boolean> {
+    const { offsets, topics } = this.#state.parts;
+    const topic = this.retryTopicOf(ck);
+    const wanted = this.#missing(topic, ck.group);
+    for (let queueId = 0; queueId < wanted; queueId++) {
+      if (offsets.query(ck.group, topic, queueId) < 0) offsets.commit('revive', ck.group, topic, queueId, 0);
+    }
+    try {
+      if (wanted === 0) await topics.durable(topic);
+      else {
+        const made = new TopicConfig(topic, { readQueueNums: wanted, writeQueueNums: wanted });
+        await topics.update([{ topic: made, attributes: new Map() }]);
+      }
+    } catch (error) {
+      this.#state.seldom.warn('topic', `revive waits, ${topic} cannot be made: ${errorText(error)}`);
+      return false;
+    }
+    return true;
+  }
+
+  /** The queues that the retry topic should have, if it has others or is not there; else 0. */
+  #missing(topic: string, group: string): number {
+    const { config, topics } = this.#state.parts;
+    const queues = topics.select(topic)?.writeQueueNums ?? 0;
     let wanted = 1;
     if (config.useSeparateRetryQueue) wanted = topics.select(normalTopicOf(topic, group))?.writeQueueNums ?? 1;
-    if (queues < 1 || (config.useSeparateRetryQueue && queues !== wanted)) {
-      const made = new TopicConfig(topic, { readQueueNums: wanted, writeQueueNums: wanted });
-      try {
-        topics.update([{ topic: made, attributes: new Map() }]);
-      } catch (error) {
-        this.#state.seldom.warn('topic', `revive waits, ${topic} cannot be made: ${errorText(error)}`);
-        return -1;
-      }
-      for (let queueId = 0; queueId < wanted; queueId++) {
-        if (offsets.query(group, topic, queueId) < 0) offsets.commit('revive', group, topic, queueId, 0);
-      }
-      queues = wanted;
-    }
-    return this.#queueOf(message, queues);
+    return queues < 1 || (config.useSeparateRetryQueue && queues !== wanted) ? wanted : 0;
   }
 }
 

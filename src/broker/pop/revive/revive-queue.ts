@@ -331,6 +331,7 @@ export class ReviveQueue {
       return NEVER;
     }
     if (message === undefined) return GONE;
+    if (!isDone && !this.#put.isReady(ck) && !(await this.#put.makeReady(ck))) return LATER;
     // After a deletion the numbers begin anew: one that was stored after the pop is another message.
     if (parts.store.deletedBelow(ck.topic) > 0 && message.storeTimestamp > ck.popTime) return GONE;
     if (isDone) {

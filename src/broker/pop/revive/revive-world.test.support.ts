@@ -65,7 +65,7 @@ export class ReviveWorld extends ClockWorld {
   make(topics: readonly string[], queues = 1): void {
     const { context } = this.broker;
     for (const topic of topics) context.topics.createInSend(topic, 'TBW102', 'test', queues, 0);
-    context.topics.saveWaiting();
+    context.topics.persistIfChanged();
     context.groups.findOrCreate('G');
   }
 

@@ -70,6 +70,7 @@ test('enableRetryTopicV2: the retry topic is that of the new kind; useSeparateRe
 test('a message of a retry topic goes back into it; one that is suspended is not counted as tried', async () => {
   const w = await tenMessages(new ReviveWorld());
   w.broker.context.topics.createInSendBack('%RETRY%G_T', 1, 6, false, 0);
+  w.broker.context.topics.persistIfChanged();
   const properties = new Map([['1ST_POP_TIME', '7']]);
   await w.send(2, '%RETRY%G_T', { reconsumeTimes: 3, properties });
   await w.pop([0], { topic: '%RETRY%G_T', suspend: true });
