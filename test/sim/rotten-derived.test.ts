@@ -164,3 +164,23 @@ describe('bits that flip in derived files after a clean stop', () => {
     assert.match(small.log.texts('warn').join('\n'), /T queue 0 names it, whose message it is not/);
   });
 });
+
+it('the newest units rot when their messages are gone by retention: their ordinals are not given again', async () => {
+  const small = await SmallStore.create({ ...SMALL_FILES, fileReservedTime: 0, deleteWhen: '' });
+  await small.sendMany(15, () => ({ queueId: 0 }));
+  await small.sendMany(60, () => ({ queueId: 1, body: 'x'.repeat(1000) }));
+  await small.world.advance(120_000);
+  small.store.retention.request();
+  for (let i = 0; i < 100; i++) {
+    await small.world.advance(1000);
+    while ((await small.world.complete()) || (await small.world.soon()));
+  }
+  assert.equal(small.store.minOffsetInQueue('T', 0), 15, 'all of its messages are gone');
+  await small.stop();
+  flip(small, `${QUEUE}/00000000000000000200`, 2 * 20 + 6, 3);
+  await small.start();
+  assert.equal(small.store.maxOffsetInQueue('T', 0), 15);
+  const [next] = await small.sendMany(1, () => ({ queueId: 0 }));
+  assert.equal(next?.queueOffset, 15);
+  await small.expectQueue(15, 16);
+});

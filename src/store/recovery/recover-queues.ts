@@ -340,16 +340,25 @@ export function recoverQueueStart(store: ConsumeQueueStore, queue: ConsumeQueue,
 }
 
 /**
- * Gives queues that were lost, and whose messages are all gone from the log by retention, the end that they had: their ordinals must not
- * be given twice. RocketMQ: lets them begin at 0 again.
+ * Gives queues that were lost, or whose newest units were, the end that they had, when the messages of what is lost are gone from the log by
+ * retention: their ordinals must not be given twice. RocketMQ: lets them begin at 0 again.
  */
-export function continueExpiredQueues(kinds: QueueKinds, bounds: QueueBounds, logger: Logger): void {
+export function continueExpiredQueues(
+  kinds: QueueKinds,
+  bounds: QueueBounds,
+  logMinimum: number,
+  logger: Logger,
+): void {
   const store = kinds.plain;
   for (const [topic, ofTopic] of bounds.queues) {
     if (!canBeFolder(topic) || kinds.isBatch(topic) === true) continue;
-    for (const [queueId, { bound }] of ofTopic) {
+    for (const [queueId, { bound, physicalEnd }] of ofTopic) {
       const queue = store.findOrCreate(topic, queueId);
-      if (!queue.isFresh || queue.nextOffset >= bound) continue;
+      if (queue.nextOffset >= bound) continue;
+      // What is left lies before what is lost.
+      const isExpired = physicalEnd >= 0 && physicalEnd <= logMinimum && queue.maxPhysicalEnd <= logMinimum;
+      if (!queue.isFresh && !isExpired) continue;
+      store.clear(queue);
       store.beginAt(queue, bound);
       logger.warn(`${topic} queue ${queueId} was lost; its messages are gone from the log, and it goes on at ${bound}`);
     }

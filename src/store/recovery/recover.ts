@@ -169,7 +169,7 @@ async function recoverWith(given: RecoverInput, syncs: LogSyncs): Promise<Recove
     }
     kinds.batch.correctMinimum(queue, minimum);
   }
-  if ((files[0]?.base ?? 0) > 0) continueExpiredQueues(kinds, input.bounds, logger);
+  if ((files[0]?.base ?? 0) > 0) continueExpiredQueues(kinds, input.bounds, minimum, logger);
   await index?.truncateTo(scan.end);
   input.deleted.lowerTo(scan.end);
   dispatcher.livesChanged();
