@@ -2,11 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { verifyStore } from '../../src/store/index.ts';
+import { defaultStoreConfig, verifyStore } from '../../src/store/index.ts';
 import { applyEdits, goldenDamage } from './golden.ts';
 import { goldenDisk, ROOT } from './open-store.ts';
 
-const SIZES = { maxHashSlotNum: 100, maxIndexNum: 400 };
+const OPTIONS = {
+  maxHashSlotNum: 100,
+  maxIndexNum: 400,
+  messageDelayLevel: defaultStoreConfig(ROOT).messageDelayLevel,
+  timerPrecisionMs: 1000,
+};
 
 for (const name of [
   '497-plain-clean',
@@ -19,7 +24,7 @@ for (const name of [
   '550-writewithoutmmap',
 ]) {
   test(`${name}: records, units and keys of the index agree`, async () => {
-    const report = await verifyStore(goldenDisk(name), ROOT, SIZES);
+    const report = await verifyStore(goldenDisk(name), ROOT, OPTIONS);
     assert.deepEqual(report.faults, []);
     assert.ok(report.records > 100 && report.units >= report.records && report.indexUnits > report.records);
   });
@@ -32,7 +37,7 @@ for (const [name, fault] of [
   test(`damage ${name} is named, and what lies behind it is looked at`, async () => {
     const fs = goldenDisk('550-plain-crash');
     applyEdits(fs, ROOT, goldenDamage(name).edits);
-    const { faults, records } = await verifyStore(fs, ROOT, SIZES);
+    const { faults, records } = await verifyStore(fs, ROOT, OPTIONS);
     assert.deepEqual(
       faults.map(({ of }) => of),
       ['log'],

@@ -4,7 +4,7 @@
 import type { FileHandle, FileSystem } from '../../io/index.ts';
 import { IndexLayout } from '../index-file/index.ts';
 import { compareSlots, headerFault, readHeader, scanUnits, UnitBlocks } from '../index-file/index-scan.ts';
-import type { Fault } from './log-walk.ts';
+import type { Fault } from './fault.ts';
 
 /** Faults of the index that are named. */
 const MOST_FAULTS = 1000;
