@@ -20,6 +20,8 @@ import { KeyLook } from './record-copy.ts';
 
 const STEP_UNITS = 1424;
 const WINDOW_BYTES = 256 * 1024;
+/** Behind place and size in a unit. */
+const TAGS_AT = 12;
 
 /** One pair of files. */
 export interface CompactionFile {
@@ -37,8 +39,10 @@ export interface CompactionFault {
   readonly file: string;
   readonly byte: number;
   readonly reason: string;
-  /** A start brings it into order: a compaction did not come to its end. */
+  /** A start brings it into order: a compaction did not come to its end, or a unit was not written yet. */
   readonly isUnfinished?: true;
+  /** Unit and record differ, but which record it is that the unit names is not in doubt. */
+  readonly isDetail?: true;
 }
 
 /** One queue's compaction log. */
@@ -114,6 +118,7 @@ function lookAt(
     const wanted = new Uint8Array(UNIT_BYTES);
     const wantedView = viewOf(wanted);
     let unitsEnd = 0;
+    let isBroken = false;
     const inQueue = (byte: number, reason: string): void => void faults.push({ file: queue, byte, reason });
     const inLog = (byte: number, reason: string): void => void faults.push({ file: log, byte, reason });
     scan: for (let from = 0; ; from += units.length) {
@@ -125,6 +130,7 @@ function lookAt(
           const bytes = units.subarray(i, i + UNIT_BYTES);
           const isEnd = bytes.every((byte) => byte === 0) || Buffer.compare(bytes, END_UNIT) === 0;
           if (!isEnd) inQueue(at, 'no unit');
+          isBroken = !isEnd;
           break scan;
         }
         // Records lie one behind the other, and each says how long it is.
@@ -134,13 +140,14 @@ function lookAt(
         else if (reason !== '') inLog(end, reason);
         else {
           key.look(window.bytes, record);
-          const { totalSize, storeTimestamp, queueOffset } = record;
-          writeUnit(wantedView, 0, unit.position, totalSize, key.tagsCode, storeTimestamp, queueOffset);
+          const { totalSize, storeTimestamp } = record;
+          writeUnit(wantedView, 0, unit.position, totalSize, key.tagsCode, storeTimestamp, record.queueOffset);
           const k = wanted.findIndex((value, n) => value !== units[i + n]);
-          if (k >= 0)
-            inQueue(at, `byte ${k} is ${units[i + k]}; by the record, byte ${end} of ${log}, it is ${wanted[k]}`);
+          const isDetail = k >= TAGS_AT;
+          const differs = `byte ${k} is ${units[i + k]}; by the record, byte ${end} of ${log}, it is ${wanted[k]}`;
+          if (k >= 0) faults.push({ file: queue, byte: at, reason: differs, ...(isDetail ? { isDetail } : {}) });
         }
-        const queueOffset = reason === '' ? record.queueOffset : unit.queueOffset;
+        const { queueOffset } = unit;
         if (queueOffset <= lastOffset) inQueue(at, `message ${queueOffset} behind ${lastOffset}`);
         if (firstOffset < 0) firstOffset = queueOffset;
         lastOffset = queueOffset;
@@ -150,7 +157,7 @@ function lookAt(
       }
       if (got < units.length) break;
     }
-    if (window.read(end, base, record) === '' && record.queueOffset > lastOffset)
+    if (!isBroken && window.read(end, base, record) === '' && record.queueOffset > lastOffset)
       faults.push({
         file: queue,
         byte: unitsEnd,

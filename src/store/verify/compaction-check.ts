@@ -41,10 +41,11 @@ export class CompactionCheck {
     this.#fs = fs;
     this.#logFolder = logFolderOf(root, topic, queueId);
     this.#queueFolder = queueFolderOf(root, topic, queueId);
-    this.#compactedTo = compactedTo;
     this.#bases = basesIn(fs, this.#queueFolder);
     this.#logBytes = this.#bases.length === 0 ? 0 : (fs.stat(this.#pathOf(this.#logFolder, 0))?.size ?? 0);
     this.#nextFile();
+    // Without a position: what it does not begin with, it may never have had.
+    this.#compactedTo = Math.max(compactedTo, this.#unit.queueOffset - 1);
   }
 
   /** The CommitLog has this record for the queue. */
@@ -57,16 +58,19 @@ export class CompactionCheck {
     if (this.#unit.queueOffset === queueOffset) {
       this.#compare(bytes, start, totalSize);
       this.#next();
-    } else if (
-      queueOffset > this.#compactedTo &&
-      totalSize + BLANK_BYTES <= this.#logBytes &&
-      this.#key.look(bytes, record)
-    )
-      this.#fault(
-        this.#pathOf(this.#queueFolder, this.#file),
-        this.#index * UNIT_BYTES,
-        `it is the unit of message ${this.#unit.queueOffset}; that of message ${queueOffset}, at ${physicalOffset} of the log, is missing before it`,
-      );
+    } else if (queueOffset > this.#compactedTo && totalSize + BLANK_BYTES <= this.#logBytes) {
+      if (this.#key.look(bytes, record)) this.#missing(queueOffset, physicalOffset);
+    }
+  }
+
+  /** The unit at hand is of a later message; one fault says that of all that are missing before it. */
+  #missing(queueOffset: number, physicalOffset: number): void {
+    const path = this.#pathOf(this.#queueFolder, this.#file);
+    const byte = this.#index * UNIT_BYTES;
+    const last = this.faults.at(-1);
+    if (last?.file === path && last.byte === byte) return;
+    const missing = `that of message ${queueOffset}, at ${physicalOffset} of the log, is missing before it`;
+    this.#fault(path, byte, `it is the unit of message ${this.#unit.queueOffset}; ${missing}`);
   }
 
   #startOf({ propertiesEnd, totalSize }: RecordView): number {

@@ -29,6 +29,11 @@ export class ExtCheck {
     if (this.#bytes.first === 0) this.#next = 0;
   }
 
+  /** A unit of the queue is not there, or has no ext address that can be told. */
+  skip(): void {
+    this.#next = -1;
+  }
+
   /** Compares the ext unit that a record's unit names; answers what is wrong with its address. */
   check(position: number, record: UnitOf): string | undefined {
     const due = this.#next;

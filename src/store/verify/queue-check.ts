@@ -73,13 +73,9 @@ export class QueueCheck {
     // Its file was removed as old.
     if (position < first) return;
     const at = this.#bytes.at(position, CQ_UNIT_BYTES);
-    const { offset, size } = record;
-    if (at >= 0 && !isUnit(view, at) && !this.#bytes.isZero(at, CQ_UNIT_BYTES)) {
-      const what = `${unitSize(view, at)} bytes at ${unitOffset(view, at)}`;
-      return this.#fault(position, `it is no unit (${what}); the record has ${size} bytes at ${offset}`);
-    }
-    if (at < 0 || !isUnit(view, at)) {
+    if (at < 0 || this.#bytes.isZero(at, CQ_UNIT_BYTES)) {
       this.lacks++;
+      this.#ext?.skip();
       return;
     }
     // The queue does not lag: it goes on behind them.
@@ -88,15 +84,16 @@ export class QueueCheck {
       this.lacks = 0;
     }
     this.units++;
-    const [foundOffset, foundSize] = [unitOffset(view, at), unitSize(view, at)];
-    if (foundOffset !== offset || foundSize !== size) {
-      this.#fault(position, `it names ${foundSize} bytes at ${foundOffset}; the record has ${size} bytes at ${offset}`);
-      return;
-    }
-    const wrong = isExtAddress(view, at)
+    const tags = isExtAddress(view, at)
       ? this.#checkExt(ordinal, extPosition(view, at), record)
       : tagsCodeFault(peekI64(view, at + 12), record);
-    if (wrong !== undefined) this.#fault(position, wrong);
+    if (tags !== undefined && !isExtAddress(view, at)) this.#ext?.skip();
+    const [offset, size] = [unitOffset(view, at), unitSize(view, at)];
+    if (offset !== record.offset || size !== record.size) {
+      const what = isUnit(view, at) ? 'it names' : 'it is no unit: it names';
+      const wanted = `the record has ${record.size} bytes at ${record.offset}`;
+      this.#fault(position, `${what} ${size} bytes at ${offset}; ${wanted}`);
+    } else if (tags !== undefined) this.#fault(position, tags);
   }
 
   /** Whether an ordinal lies so far behind the end that dispatch does not follow it: a client has made it up. */

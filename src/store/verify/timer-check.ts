@@ -61,6 +61,7 @@ export class TimerCheck {
   #readMs = 0;
   #flushPos = Number.POSITIVE_INFINITY;
   #queueOffset = Number.POSITIVE_INFINITY;
+  #masterOffset = Number.POSITIVE_INFINITY;
   /** Messages that wait, as far as no unit is known that names them: a bit for each ordinal from `#ordinals` on. */
   #waiting = new Uint8Array(FIRST_ORDINALS / 8);
   #ordinals = -1;
@@ -138,14 +139,20 @@ export class TimerCheck {
     if (bytes === undefined) return;
     if (bytes.length < 32) return this.#fault(this.#checkpointPath, 0, `it has ${bytes.length} bytes, not 4096`);
     const view = viewOf(bytes);
-    const [readMs, flushPos, queueOffset] = [0, 8, 16].map((at) => peekI64(view, at)) as [number, number, number];
-    for (const [at, value] of [readMs, flushPos, queueOffset].entries())
+    const values = [0, 8, 16, 24].map((at) => peekI64(view, at));
+    for (const [i, value] of values.entries())
       if (!Number.isSafeInteger(value) || value < 0)
-        this.#fault(this.#checkpointPath, 8 * at, `it is ${value}, which no broker writes`);
+        this.#fault(this.#checkpointPath, 8 * i, `it is ${value}, which no broker writes`);
+    const [readMs, flushPos, queueOffset, masterOffset] = values as [number, number, number, number];
     if (readMs % this.#precisionMs !== 0)
       this.#fault(this.#checkpointPath, 0, `lastReadTimeMs is ${readMs}, no multiple of ${this.#precisionMs} ms`);
     if (this.faults.length > 0) return;
-    [this.#readMs, this.#flushPos, this.#queueOffset] = [readMs, flushPos, queueOffset];
+    [this.#readMs, this.#flushPos, this.#queueOffset, this.#masterOffset] = [
+      readMs,
+      flushPos,
+      queueOffset,
+      masterOffset,
+    ];
   }
 
   /** The timer log, unless its files do not fit together; a start refuses those. */
@@ -250,7 +257,8 @@ export class TimerCheck {
     }
     if (!this.#strays.has(position)) {
       this.#wheel.read(slotTime, slot);
-      const isLoose = prevPos === -1 || (slot.lastPos < 0 && prevPos < log.first) || this.#strays.has(prevPos);
+      const isLoose =
+        prevPos === -1 || (slot.lastPos < 0 && prevPos >= 0 && prevPos < log.first) || this.#strays.has(prevPos);
       if (prevPos !== slot.lastPos && !isLoose)
         wrong = `the unit before it in the slot of ${slotTime} lies at ${slot.lastPos}; it says ${prevPos}`;
       // A stop within a slot has ended its chain there; its file may also have gone.
@@ -324,6 +332,13 @@ export class TimerCheck {
     }
     if (isClean && queueOffset > this.#max && this.#max > 0)
       this.#fault(path, 16, `lastTimerQueueOffset is ${queueOffset}; the log has messages up to ${this.#max}`);
+    // RocketMQ: a start goes back to it.
+    else if (this.#masterOffset < queueOffset)
+      this.#fault(
+        path,
+        24,
+        `masterTimerQueueOffset is ${this.#masterOffset}, below lastTimerQueueOffset ${queueOffset}`,
+      );
   }
 
   /** The newest unit, which was read last and ends at `end`, names a message that the timer has taken. */

@@ -176,7 +176,7 @@ class Check {
       for (const file of files) this.compactionRecords += file.records;
       const real = faults.filter(({ isUnfinished }) => isClean || isUnfinished !== true);
       for (const { file, byte, reason } of real) this.#copyFaults.push({ of: 'compaction', file, byte, reason });
-      if (faults.length === 0) this.#compactedTo.set(`${topic}/${queueId}`, compactedTo);
+      if (faults.every(({ isDetail }) => isDetail)) this.#compactedTo.set(`${topic}/${queueId}`, compactedTo);
       else
         this.#notes.push(
           `the compaction log of ${topic} queue ${queueId} was not compared with the log: it is not whole in itself`,
@@ -210,8 +210,9 @@ class Check {
       const goesFurther = p.hasInner && mayGoFurther(topic.name) && (record.sysFlag & SysFlag.INNER_BATCH) === 0;
       if (goesFurther && (topic.batches === undefined || physicalOffset < topic.livesFrom)) this.#light(bytes, record);
     }
-    if ((record.sysFlag & SysFlag.TRANSACTION_MASK) !== SysFlag.TRANSACTION_ROLLBACK)
-      this.index.record(physicalOffset, this.#hashes(bytes, topic), p.tagsEnd > p.tagsStart, this.#logStart);
+    if ((record.sysFlag & SysFlag.TRANSACTION_MASK) === SysFlag.TRANSACTION_ROLLBACK) return;
+    const hasTag = p.tagsEnd > p.tagsStart;
+    this.index.record(physicalOffset, record.storeTimestamp, this.#hashes(bytes, topic), hasTag, this.#logStart);
   }
 
   /** As Dispatcher: what the record's units have in common. */
