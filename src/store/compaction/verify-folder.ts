@@ -10,7 +10,6 @@ import {
   COMPACTION_FOLDER,
   CompactionUnit,
   DELETE_SUFFIX,
-  END_UNIT,
   UNIT_BYTES,
   writeUnit,
 } from './compaction-format.ts';
@@ -39,8 +38,10 @@ export interface CompactionFault {
   readonly file: string;
   readonly byte: number;
   readonly reason: string;
-  /** A start brings it into order: a compaction did not come to its end, or a unit was not written yet. */
+  /** A compaction did not come to its end: a start brings the folder into order. */
   readonly isUnfinished?: true;
+  /** A unit was not written yet: a start adds it. */
+  readonly isLag?: true;
   /** Unit and record differ, but which record it is that the unit names is not in doubt. */
   readonly isDetail?: true;
 }
@@ -126,9 +127,8 @@ function lookAt(
       for (let i = 0; i + UNIT_BYTES <= got; i += UNIT_BYTES) {
         const at = from + i;
         if (!unit.read(unitsView, i)) {
-          // An end unit and zeros end it; anything else is damage.
-          const bytes = units.subarray(i, i + UNIT_BYTES);
-          const isEnd = bytes.every((byte) => byte === 0) || Buffer.compare(bytes, END_UNIT) === 0;
+          // An end unit, which a power cut may have torn, and zeros end it; anything else is damage.
+          const isEnd = unit.size === 0 && (unit.position === -1 || unit.position === 0);
           if (!isEnd) inQueue(at, 'no unit');
           isBroken = !isEnd;
           break scan;
@@ -162,7 +162,7 @@ function lookAt(
         file: queue,
         byte: unitsEnd,
         reason: `no unit names message ${record.queueOffset}, byte ${end} of ${log}`,
-        isUnfinished: true,
+        isLag: true,
       });
   } finally {
     logFile.close();

@@ -105,12 +105,14 @@ export class BatchCheck {
     if (wrong !== '') this.#fault(this.#at, wrong);
   }
 
-  /** The log ends there, and has no further record for the queue. */
-  end(logEnd: number): void {
+  /** The log ends there, and has no further record for the queue. `isClean`: the last stop was orderly. */
+  end(logEnd: number, isClean: boolean): void {
     if (!this.#begun || this.lacks > 0) return;
     const at = this.#bytes.at(this.#at, BATCH_UNIT_BYTES);
     if (at < 0 || this.#bytes.isZero(at, BATCH_UNIT_BYTES)) return;
     const offset = peekI64(this.#bytes.view, at);
+    // A start that comes behind a power cut ends the queue where the log ends.
+    if (offset >= logEnd && !isClean) return;
     if (offset >= logEnd) this.#fault(this.#at, `it names ${offset}, where the log has ended`);
     else if (!this.#damaged.has(offset))
       this.#fault(this.#at, `it names ${offset}, where no record of this queue lies`);

@@ -15,6 +15,7 @@ export class ExtCheck {
   readonly faults: Fault[] = [];
   /** Units that were compared. */
   units = 0;
+  lacks = false;
   readonly #bytes: FileBytes;
   /** Where the next unit lies; -1: nothing says so. */
   #next = -1;
@@ -34,20 +35,23 @@ export class ExtCheck {
     this.#next = -1;
   }
 
-  /** Compares the ext unit that a record's unit names; answers what is wrong with its address. */
+  /**
+   * Compares the ext unit that a record's unit names; answers what is wrong with its address. `lacks` is then whether there is nothing at all where it
+   * must lie: after a kill units may have reached the disk before their ext units.
+   */
   check(position: number, record: UnitOf): string | undefined {
     const due = this.#next;
-    const follows = due < 0 || position === due || this.#goesOn(due, position, record);
-    if (!follows) {
+    this.lacks = (due < 0 || position === due || position === this.#nextFile(due)) && this.#isBlank(position);
+    if (this.lacks) {
+      this.#next = -1;
+      const { file, byte } = this.#bytes.place(position);
+      return `its ext unit is not there: ${file} has none at byte ${byte}`;
+    }
+    if (due >= 0 && position !== due && !this.#goesOn(due, position, record)) {
       this.#next = this.#endOf(due);
       return `its ext address is ${position}; the ext unit of its record must lie at ${due}`;
     }
     const at = this.#bytes.at(position, EXT_UNIT_BYTES);
-    if (at < 0) {
-      this.#next = -1;
-      const { file, byte } = this.#bytes.place(position);
-      return `its ext unit is not there: ${file} has no byte ${byte}`;
-    }
     this.units++;
     const wrong = this.#wrong(at, record);
     this.#next = this.#endOf(position);
@@ -55,6 +59,15 @@ export class ExtCheck {
       return `its ext address is ${position}, where ${wrong.join('; ')}: that is no ext unit of its record`;
     if (wrong.length > 0) this.#fault(position, wrong.join('; '));
     return undefined;
+  }
+
+  #nextFile(position: number): number {
+    return position - (position % this.#bytes.fileBytes) + this.#bytes.fileBytes;
+  }
+
+  #isBlank(position: number): boolean {
+    const at = this.#bytes.at(position, EXT_UNIT_BYTES);
+    return at < 0 || this.#bytes.isZero(at, EXT_UNIT_BYTES);
   }
 
   #wrong(at: number, record: UnitOf): string[] {
@@ -73,9 +86,7 @@ export class ExtCheck {
 
   /** Whether the units go on at `position` although one may lie at `due`: in the next file, or behind units that a repeat has left (RocketMQ). */
   #goesOn(due: number, position: number, record: UnitOf): boolean {
-    const { fileBytes } = this.#bytes;
-    const nextFile = due - (due % fileBytes) + fileBytes;
-    if (position === nextFile) {
+    if (position === this.#nextFile(due)) {
       const mark = this.#sizeAt(due);
       if (mark === END_MARK) return true;
       if (!this.#isOf(position, record) || this.#isOf(due, record)) return false;
@@ -84,8 +95,7 @@ export class ExtCheck {
     }
     if (position < due || this.#isOf(due, record)) return false;
     let at = due;
-    while (at >= 0 && at < position)
-      at = this.#sizeAt(at) === END_MARK ? at - (at % fileBytes) + fileBytes : this.#endOf(at);
+    while (at >= 0 && at < position) at = this.#sizeAt(at) === END_MARK ? this.#nextFile(at) : this.#endOf(at);
     return at === position;
   }
 

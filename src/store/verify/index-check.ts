@@ -117,7 +117,7 @@ export class IndexCheck {
     }
   }
 
-  /** The header has the times of the first record and of the newest one; a unit, the seconds since the first. */
+  /** The header has the times of the first record and of the newest one (or a later one, that a cut has taken); a unit, the seconds since the first. */
   #checkTimes(storeTimestamp: number): void {
     const path = this.files[this.#at]!;
     const header = this.#header;
@@ -135,7 +135,7 @@ export class IndexCheck {
     }
     const { endTimestamp } = header;
     const isWhole = this.#isClean || this.#at < this.files.length - 1;
-    if (isWhole && this.#unit === this.#end - 1 && endTimestamp !== storeTimestamp)
+    if (isWhole && this.#unit === this.#end - 1 && endTimestamp < storeTimestamp)
       this.#fault(path, 8, `endTimestamp is ${endTimestamp}; its newest record has ${storeTimestamp}`);
   }
 

@@ -27,9 +27,11 @@ export class QueueCheck {
   lacks = 0;
   #faults: Fault[] = [];
   readonly #bytes: FileBytes;
-  /** Of a queue that has ext files: units may have an ext address in the place of their tagsCode. */
-  #ext: ExtCheck | undefined;
-  readonly #makeExt: () => ExtCheck | undefined;
+  /** Of units that have an ext address in the place of their tagsCode. */
+  #ext!: ExtCheck;
+  readonly #makeExt: () => ExtCheck;
+  /** Newest units whose ext units are not there. */
+  #extLacks: { position: number; count: number; reason: string } | undefined;
   /** Ordinal behind the last one that was compared. */
   #next = 0;
 
@@ -41,23 +43,24 @@ export class QueueCheck {
       BLOCK_UNITS * CQ_UNIT_BYTES,
     );
     const extFolder = `${root}/consumequeue_ext/${topic}/${queueId}`;
-    this.#makeExt = () => (fs.stat(extFolder) === undefined ? undefined : new ExtCheck(fs, extFolder));
+    this.#makeExt = () => new ExtCheck(fs, extFolder);
     this.#begin();
   }
 
   #begin(): void {
     this.#faults = this.#bytes.odd.map(({ file, reason }) => ({ of: 'queue', file, byte: 0, reason }));
     this.#ext = this.#makeExt();
+    this.#extLacks = undefined;
     this.units = 0;
     this.lacks = 0;
   }
 
   get faults(): Fault[] {
-    return [...this.#faults, ...(this.#ext?.faults ?? [])];
+    return [...this.#faults, ...this.#ext.faults];
   }
 
   get extUnits(): number {
-    return this.#ext?.units ?? 0;
+    return this.#ext.units;
   }
 
   /** The log has this record for the queue. */
@@ -75,7 +78,7 @@ export class QueueCheck {
     const at = this.#bytes.at(position, CQ_UNIT_BYTES);
     if (at < 0 || this.#bytes.isZero(at, CQ_UNIT_BYTES)) {
       this.lacks++;
-      this.#ext?.skip();
+      this.#ext.skip();
       return;
     }
     // The queue does not lag: it goes on behind them.
@@ -84,16 +87,36 @@ export class QueueCheck {
       this.lacks = 0;
     }
     this.units++;
-    const tags = isExtAddress(view, at)
+    const [offset, size] = [unitOffset(view, at), unitSize(view, at)];
+    const isExt = isExtAddress(view, at);
+    const tags = isExt
       ? this.#checkExt(ordinal, extPosition(view, at), record)
       : tagsCodeFault(peekI64(view, at + 12), record);
-    if (tags !== undefined && !isExtAddress(view, at)) this.#ext?.skip();
-    const [offset, size] = [unitOffset(view, at), unitSize(view, at)];
+    if (tags !== undefined && !isExt) this.#ext.skip();
     if (offset !== record.offset || size !== record.size) {
       const what = isUnit(view, at) ? 'it names' : 'it is no unit: it names';
       const wanted = `the record has ${record.size} bytes at ${record.offset}`;
       this.#fault(position, `${what} ${size} bytes at ${offset}; ${wanted}`);
-    } else if (tags !== undefined) this.#fault(position, tags);
+    } else if (isExt && this.#ext.lacks) {
+      this.#extLacks ??= { position, count: 0, reason: tags! };
+      this.#extLacks.count++;
+    } else {
+      this.#settleExt();
+      if (tags !== undefined) this.#fault(position, tags);
+    }
+  }
+
+  #checkExt(ordinal: number, position: number, record: UnitOf): string | undefined {
+    if (ordinal === 0) this.#ext.begin();
+    return this.#ext.check(position, record);
+  }
+
+  /** Ext units that are not there are no mere lag: others are, behind them. */
+  #settleExt(): void {
+    if (this.#extLacks === undefined) return;
+    const { position, count, reason } = this.#extLacks;
+    this.#extLacks = undefined;
+    this.#fault(position, count === 1 ? reason : `${reason}, nor have ${count - 1} units behind it theirs`);
   }
 
   /** Whether an ordinal lies so far behind the end that dispatch does not follow it: a client has made it up. */
@@ -101,21 +124,17 @@ export class QueueCheck {
     return this.#next > 0 && ordinal - this.#next > this.#bytes.fileBytes / CQ_UNIT_BYTES;
   }
 
-  #checkExt(ordinal: number, position: number, record: UnitOf): string | undefined {
-    if (this.#ext === undefined)
-      return `its ext address is ${position}, and the queue has no ext files; the record's tagsCode is ${record.tagsCode}`;
-    if (ordinal === 0) this.#ext.begin();
-    return this.#ext.check(position, record);
-  }
-
-  /** The log ends there, and has no further record for the queue. */
-  end(logEnd: number, damaged: DamagedRuns): void {
+  /** The log ends there, and has no further record for the queue. `isClean`: the last stop was orderly. */
+  end(logEnd: number, damaged: DamagedRuns, isClean: boolean): void {
     if (this.#next === 0) return;
+    if (isClean) this.#settleExt();
     const position = this.#next * CQ_UNIT_BYTES;
     const at = this.#bytes.at(position, CQ_UNIT_BYTES);
     const { view } = this.#bytes;
     if (at < 0 || !isUnit(view, at) || unitSize(view, at) === FILLER_SIZE) return;
     const offset = unitOffset(view, at);
+    // A start that comes behind a power cut ends the queue where the log ends.
+    if (offset >= logEnd && !isClean) return;
     if (offset >= logEnd) this.#fault(position, `it names ${offset}, where the log has ended`);
     else if (!damaged.has(offset)) this.#fault(position, `it names ${offset}, where no record of this queue lies`);
   }

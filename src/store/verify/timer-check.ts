@@ -248,7 +248,9 @@ export class TimerCheck {
     const { offset, size, slotTime, prevPos } = unit;
     const slot = this.#slot;
     let wrong = '';
-    if (offset >= walked.start && !walked.damaged.has(offset)) {
+    // What the log has lost in a power cut is cut off the timer log by the next start.
+    const isLost = !walked.isClean && offset >= walked.end;
+    if (offset >= walked.start && !isLost && !walked.damaged.has(offset)) {
       wrong = this.#readMessage(records, offset, size)
         ? this.#againstMessage(unit)
         : `it names ${size} bytes at ${offset}, where no message of ${TIMER_TOPIC} of that length lies`;
