@@ -119,7 +119,7 @@ function lookAt(
     const wanted = new Uint8Array(UNIT_BYTES);
     const wantedView = viewOf(wanted);
     let unitsEnd = 0;
-    let isBroken = false;
+    let isTorn = false;
     const inQueue = (byte: number, reason: string): void => void faults.push({ file: queue, byte, reason });
     const inLog = (byte: number, reason: string): void => void faults.push({ file: log, byte, reason });
     scan: for (let from = 0; ; from += units.length) {
@@ -127,10 +127,8 @@ function lookAt(
       for (let i = 0; i + UNIT_BYTES <= got; i += UNIT_BYTES) {
         const at = from + i;
         if (!unit.read(unitsView, i)) {
-          // An end unit, which a power cut may have torn, and zeros end it; anything else is damage.
-          const isEnd = unit.size === 0 && (unit.position === -1 || unit.position === 0);
-          if (!isEnd) inQueue(at, 'no unit');
-          isBroken = !isEnd;
+          // An end unit and zeros end it. Other bytes are damage if there is a record for them; if not, they are what a power cut has torn.
+          isTorn = unit.size !== 0 || (unit.position !== -1 && unit.position !== 0);
           break scan;
         }
         // Records lie one behind the other, and each says how long it is.
@@ -157,13 +155,10 @@ function lookAt(
       }
       if (got < units.length) break;
     }
-    if (!isBroken && window.read(end, base, record) === '' && record.queueOffset > lastOffset)
-      faults.push({
-        file: queue,
-        byte: unitsEnd,
-        reason: `no unit names message ${record.queueOffset}, byte ${end} of ${log}`,
-        isLag: true,
-      });
+    if (window.read(end, base, record) === '' && record.queueOffset > lastOffset) {
+      const reason = `${isTorn ? 'it is no unit' : 'no unit is there'}; it must be that of message ${record.queueOffset}, byte ${end} of ${log}`;
+      faults.push({ file: queue, byte: unitsEnd, reason, ...(isTorn ? {} : { isLag: true }) });
+    }
   } finally {
     logFile.close();
     queueFile.close();

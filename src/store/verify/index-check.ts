@@ -19,6 +19,8 @@ export class IndexCheck {
   readonly #fs: FileSystem;
   readonly #layout: IndexLayout;
   #isClean = true;
+  /** Behind the last sound unit of the newest file, if a kill may have left others behind it. */
+  #newestEnd = Number.POSITIVE_INFINITY;
   #at = -1;
   #handle: FileHandle | undefined;
   #blocks: UnitBlocks | undefined;
@@ -61,7 +63,10 @@ export class IndexCheck {
         const header = readHeader(file);
         const fault = headerFault(file, layout, header);
         const scan = scanUnits(file, layout, 0, Number.MAX_SAFE_INTEGER);
-        if (isNewest && !isClean) continue;
+        if (isNewest && !isClean) {
+          this.#newestEnd = scan.units + 1;
+          continue;
+        }
         if (fault !== undefined) this.#fault(path, 0, fault);
         if (scan.units < header.unitCount) {
           const reason = scan.reason === '' ? `unit ${scan.units + 1} is empty` : scan.reason;
@@ -177,6 +182,7 @@ export class IndexCheck {
       this.#unit = 1;
       this.#header = readHeader(this.#handle);
       this.#end = Math.min(this.#layout.units, this.#header.indexCount);
+      if (this.#at === this.files.length - 1) this.#end = Math.min(this.#end, this.#newestEnd);
     }
     return true;
   }

@@ -120,7 +120,7 @@ export class TimerCheck {
           'the timer wheel was not compared: the timer log or the checkpoint that it follows from is damaged',
         );
       else {
-        const compared = compareWheel(this.#fs, this.#wheel, this.#readMs, log, end);
+        const compared = compareWheel(this.#fs, this.#wheel, this.#readMs, log, end, walked.isClean);
         for (const { file, byte, reason } of compared.faults) this.#fault(file, byte, reason);
         this.slots = compared.slots;
       }

@@ -177,7 +177,7 @@ class Check {
       for (const file of files) this.compactionRecords += file.records;
       const name = `the compaction log of ${topic} queue ${queueId}`;
       const isUnderWay = faults.some(({ isUnfinished }) => isUnfinished) || this.#deleted.endOf(topic) > 0;
-      if (!isClean && faults.length > 0 && isUnderWay) {
+      if (!isClean && isUnderWay) {
         this.#notes.push(
           `${name} was not looked at: its files were being replaced or deleted, which a start brings to an end`,
         );

@@ -26,6 +26,7 @@ export function compareWheel(
   readMs: number,
   log: TimerLog,
   logEnd: number,
+  isClean: boolean,
 ): ComparedWheel {
   const result: ComparedWheel = { slots: 0, faults: [] };
   const source = made.source();
@@ -59,8 +60,8 @@ export function compareWheel(
         if (tick !== 0 && tick % SLOTS !== index) fault(index, `its time is ${tick}, which is that of another slot`);
         else if (foundMs >= readMs || wantedMs >= readMs) {
           const [firstPos, lastPos, num] = [peekI64(view, at + 8), peekI64(view, at + 16), view.getInt32(at + 24)];
-          // Put in since what the checkpoint speaks of.
-          if (lastPos >= logEnd && log.read(lastPos, unit) && unit.slotTime === foundMs) continue;
+          // Put in since what the checkpoint speaks of, or, after an unclean stop, cut off the timer log before.
+          if (lastPos >= logEnd && (!isClean || (log.read(lastPos, unit) && unit.slotTime === foundMs))) continue;
           if (wantedMs < readMs) {
             if (lastPos >= log.first)
               fault(index, `it names the units ${firstPos} to ${lastPos}; the timer log has none of its time`);
