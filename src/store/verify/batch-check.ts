@@ -44,8 +44,8 @@ export class BatchCheck {
     this.#next = 0;
   }
 
-  /** The log has this record for the queue, with the messages [base, base + count). */
-  record(record: UnitOf, base: number, count: number): void {
+  /** The log has this record for the queue, with the messages [base, base + count). RocketMQ: no unit for one that is not `isInner`. */
+  record(record: UnitOf, base: number, count: number, isInner: boolean): void {
     if (this.#begun && base < this.#next) {
       // Its place is taken; or the topic was made anew, and the queue is that of its later life.
       if (base > 0) return;
@@ -73,6 +73,7 @@ export class BatchCheck {
         return;
       }
       if (offset > record.offset) {
+        if (!isInner) return;
         this.#fault(
           this.#at,
           `it names ${size} bytes at ${offset}; that of the record of ${record.size} bytes at ${record.offset} is missing before it`,

@@ -241,7 +241,8 @@ class Check {
     if (topic.batches !== undefined) {
       const { propertiesStart, propertiesEnd } = record;
       const { base, count } = innerRange(parsePropertyBytes(bytes, propertiesStart, propertiesEnd), queueOffset);
-      this.#batchOf(topic, topic.batches, queueId).record(this.#unit, base, count);
+      const isInner = (record.sysFlag & SysFlag.INNER_BATCH) !== 0;
+      this.#batchOf(topic, topic.batches, queueId).record(this.#unit, base, count, isInner);
     } else if ((record.sysFlag & SysFlag.INNER_BATCH) === 0) {
       this.#queueOf(topic, queueId)?.record(queueOffset, this.#unit);
       if (topic.copies !== undefined) this.#copyOf(topic, topic.copies, queueId)?.record(bytes, record);
