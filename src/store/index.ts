@@ -1,4 +1,4 @@
-export { type CompactionReport, isBlankKey, verifyCompaction } from './compaction/index.ts';
+export { type CompactionFault, type CompactionReport, isBlankKey, verifyCompaction } from './compaction/index.ts';
 export { type ConsumeQueue, isLightQueue } from './consume-queue/index.ts';
 export { parseDelayLevels } from './dispatch/delay-levels.ts';
 export type { ArrivalListener, FilterBits } from './dispatch/dispatcher.ts';

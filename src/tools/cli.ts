@@ -287,13 +287,15 @@ function addStore(program: Command, ends: (exitCode: number) => void): void {
       .command(name)
       .description(
         name === 'verify'
-          ? 'Hold every record of the log, every unit of the queues and every key of the index against each other; nothing is changed.'
-          : 'As verify, and move damaged queues and index files to gantry/derived-damaged: the next start builds them again from the log.',
+          ? 'Hold every record of the log and all that is derived from it against each other: queues, index, timer, compaction logs; nothing is changed.'
+          : 'As verify, and move what is damaged of that which is derived to gantry/derived-damaged: the next start builds it again from the log.',
       )
       .argument('<directory>', 'the store; nobody may have it open')
       .option('--storePathCommitLog <directory>', 'where the log lies (default: commitlog in the store)')
       .option('--maxHashSlotNum <n>', 'what index files were made with (default: 5000000)')
       .option('--maxIndexNum <n>', 'what index files were made with (default: 20000000)')
+      .option('--messageDelayLevel <levels>', "what delayed messages were taken with (default: RocketMQ's)")
+      .option('--timerPrecisionMs <ms>', 'what timers were taken with (default: 1000)')
       .option('--json', 'print JSON')
       .addHelpText(
         'after',

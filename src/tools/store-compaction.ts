@@ -1,7 +1,7 @@
 // gantry store compaction: what the compaction logs of a store hold, and whether it is whole.
 
 import { nodeFileSystem } from '../io/index.ts';
-import { type CompactionReport, verifyCompaction } from '../store/index.ts';
+import { type CompactionFault, type CompactionReport, verifyCompaction } from '../store/index.ts';
 import { CommandFailure, ExitCode } from './exit.ts';
 
 /** Prints a report for each log. @throws CommandFailure if there is no such directory, or something is damaged; GantryError. */
@@ -10,7 +10,9 @@ export function storeCompaction(directory: string, json: boolean): number {
   let faults = 0;
   for (const report of verifyCompaction(nodeFileSystem, directory)) {
     faults += report.faults.length;
-    process.stdout.write(json ? `${JSON.stringify(report)}\n` : textOf(report));
+    process.stdout.write(
+      json ? `${JSON.stringify({ ...report, faults: report.faults.map(faultText) })}\n` : textOf(report),
+    );
   }
   if (faults > 0) throw new CommandFailure(faults === 1 ? 'one fault' : `${faults} faults`);
   return ExitCode.OK;
@@ -24,5 +26,9 @@ function textOf({ topic, queueId, files, compactedTo, faults }: CompactionReport
       ? `  ${name}  empty`
       : `  ${name}  ${count} records, ${bytes} bytes, messages ${firstOffset} to ${lastOffset}`,
   );
-  return [head, ...rows, ...faults.map((fault) => `  damaged: ${fault}`), ''].join('\n');
+  return [head, ...rows, ...faults.map((fault) => `  damaged: ${faultText(fault)}`), ''].join('\n');
+}
+
+function faultText({ file, byte, reason }: CompactionFault): string {
+  return `${file}: byte ${byte}: ${reason}`;
 }

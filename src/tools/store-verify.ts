@@ -7,11 +7,15 @@ import { CommandFailure, ExitCode } from './exit.ts';
 import { lockStore } from './store-lock.ts';
 
 const PROGRESS_EVERY_MS = 1000;
+/** RocketMQ's timerPrecisionMs. */
+const TIMER_PRECISION_MS = 1000;
 
 export interface StoreVerifyOptions {
   storePathCommitLog?: string;
   maxHashSlotNum?: string;
   maxIndexNum?: string;
+  messageDelayLevel?: string;
+  timerPrecisionMs?: string;
   json?: boolean;
 }
 
@@ -24,12 +28,13 @@ export async function storeVerify(directory: string, options: StoreVerifyOptions
     const report = await verifyStore(nodeFileSystem, directory, {
       maxHashSlotNum: numberOf('maxHashSlotNum', options.maxHashSlotNum) ?? config.maxHashSlotNum,
       maxIndexNum: numberOf('maxIndexNum', options.maxIndexNum) ?? config.maxIndexNum,
+      messageDelayLevel: options.messageDelayLevel ?? config.messageDelayLevel,
+      timerPrecisionMs: numberOf('timerPrecisionMs', options.timerPrecisionMs) ?? TIMER_PRECISION_MS,
       progress: progressLines(),
       ...(options.storePathCommitLog === undefined ? {} : { commitLog: options.storePathCommitLog }),
     });
-    const moved = mends ? repairStore(nodeFileSystem, directory, report) : [];
+    const { moved, left } = mends ? repairStore(nodeFileSystem, directory, report) : { moved: [], left: report.faults };
     process.stdout.write(options.json === true ? `${JSON.stringify({ ...report, moved })}\n` : textOf(report, moved));
-    const left = mends ? report.faults.filter((fault) => fault.of === 'log') : report.faults;
     if (left.length > 0) throw new CommandFailure(left.length === 1 ? 'one fault' : `${left.length} faults`);
     return ExitCode.OK;
   } finally {
@@ -57,11 +62,16 @@ function numberOf(name: string, text: string | undefined): number | undefined {
 }
 
 function textOf(report: StoreReport, moved: ReadonlyArray<{ from: string; to: string }>): string {
-  const { files, records, start, end, queues, units, lag, indexFiles, indexUnits, faults } = report;
+  const { files, records, start, end, queues, units, extUnits, lag, indexFiles, indexUnits } = report;
+  const { timerUnits, timerSlots, compactionRecords, faults, notes } = report;
+  const lags = lag === 0 ? '' : `; ${lag} messages have none yet, which a start adds`;
   return [
     `log: ${records} records in ${files} files, ${start} to ${end}`,
-    `queues: ${units} units in ${queues} queues${lag === 0 ? '' : `; ${lag} messages have none yet, which a start adds`}`,
+    `queues: ${units} units in ${queues} queues${extUnits === 0 ? '' : `, ${extUnits} ext units`}${lags}`,
     `index: ${indexUnits} units in ${indexFiles} files`,
+    ...(timerUnits === 0 ? [] : [`timer: ${timerUnits} units, ${timerSlots} slots that are not done`]),
+    ...(compactionRecords === 0 ? [] : [`compaction: ${compactionRecords} records`]),
+    ...notes.map((note) => `note: ${note}`),
     ...faults.map((fault) => `damaged: ${faultText(fault)}`),
     ...moved.map(({ from, to }) => `moved: ${from} to ${to}; the next start builds it again`),
     '',

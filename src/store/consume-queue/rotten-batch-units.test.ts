@@ -99,7 +99,13 @@ for (const [unit, step] of [
 }
 
 test('verify finds every bit of every unit that somebody reads, and nothing in a store that is whole', async () => {
-  const look = (b: Bench) => verifyStore(b.fs, ROOT, { maxHashSlotNum: 16, maxIndexNum: 4000 });
+  const look = (b: Bench) =>
+    verifyStore(b.fs, ROOT, {
+      maxHashSlotNum: 16,
+      maxIndexNum: 4000,
+      messageDelayLevel: '1s',
+      timerPrecisionMs: 1000,
+    });
   const whole = await look(await closed());
   assert.deepEqual(whole.faults, []);
   assert.deepEqual([whole.units, whole.lag], [RECORDS, 0]);

@@ -23,6 +23,13 @@ export function parseDelayLevels(text: string): number[] {
     });
 }
 
+/** The level in a record's DELAY, `bytes[start, end)`. */
+export function delayLevel(bytes: Uint8Array, start: number, end: number): number {
+  let level = 0;
+  for (let i = start; i < end; i++) level = level * 10 + (bytes[i]! - 0x30);
+  return level;
+}
+
 /** Delivery time of a record in the schedule topic; undefined if `level` asks for none. RocketMQ: CommitLog#checkMessageAndReturnSize. */
 export function deliveryTime(levels: readonly number[], level: number, storeTimestamp: number): number | undefined {
   if (!(level > 0)) return undefined;

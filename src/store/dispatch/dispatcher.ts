@@ -42,7 +42,7 @@ import {
   UnitPut,
 } from '../consume-queue/index.ts';
 import { keyHash, topicSeeds } from '../index-file/index.ts';
-import { deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
+import { delayLevel, deliveryTime, SCHEDULE_TOPIC } from './delay-levels.ts';
 import { furtherPlaces, innerRange, mayGoFurther } from './multi-dispatch.ts';
 import { RecordProperties } from './record-properties.ts';
 
@@ -447,8 +447,7 @@ export class Dispatcher {
   #tagsCode(bytes: Uint8Array, record: RecordView, topic: DispatchTopic): number {
     const p = this.#properties;
     if (topic.isSchedule && p.delayEnd > p.delayStart) {
-      let level = 0;
-      for (let i = p.delayStart; i < p.delayEnd; i++) level = level * 10 + (bytes[i]! - 0x30);
+      const level = delayLevel(bytes, p.delayStart, p.delayEnd);
       const time = deliveryTime(this.#options.delayLevels, level, record.storeTimestamp);
       if (time !== undefined) return time;
     }

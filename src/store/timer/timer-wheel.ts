@@ -13,12 +13,12 @@ import { peekI64, viewOf, writeI64 } from '../../common/index.ts';
 import type { FileSystem } from '../../io/index.ts';
 import { syncFile, writeAt } from './timer-io.ts';
 
-const SLOT_BYTES = 32;
+export const SLOT_BYTES = 32;
 /** Slots of seven days of seconds; the wheel has twice as many. */
 export const WHEEL_SLOTS_TOTAL: number = 7 * 86_400;
 /** Slots that a new message stays away from, so that it cannot meet one that is not read yet. */
 export const BLANK_SLOTS = 60;
-const SLOTS = WHEEL_SLOTS_TOTAL * 2;
+export const SLOTS: number = WHEEL_SLOTS_TOTAL * 2;
 const WHEEL_BYTES = SLOTS * SLOT_BYTES;
 const PAGE_BYTES = 4096;
 const PAGE_SLOTS = PAGE_BYTES / SLOT_BYTES;
@@ -58,14 +58,27 @@ export class TimerWheel {
    * by the next flush.
    */
   load(): boolean {
+    const source = this.source();
+    if (source === undefined) return false;
+    this.#read(source.path);
+    this.loadedTo = source.position;
+    this.#onDisk = source.path === this.path;
+    return true;
+  }
+
+  /** The file that `load` reads; of a snapshot, with its position. undefined: there is none of the right length. */
+  source(): { path: string; position: number | undefined } | undefined {
     const [newest] = this.#snapshots();
     const modified = (path: string): number => this.#fs.stat(path)?.modifiedMs ?? Number.NEGATIVE_INFINITY;
-    if (newest !== undefined && modified(newest.path) >= modified(this.path) && this.#read(newest.path)) {
-      this.loadedTo = newest.position;
-      return true;
-    }
-    this.#onDisk = this.#read(this.path);
-    return this.#onDisk;
+    const isSnapshot =
+      newest !== undefined && modified(newest.path) >= modified(this.path) && this.#isWheel(newest.path);
+    if (isSnapshot) return newest;
+    return this.#isWheel(this.path) ? { path: this.path, position: undefined } : undefined;
+  }
+
+  #isWheel(path: string): boolean {
+    const stat = this.#fs.stat(path);
+    return stat !== undefined && !stat.isDirectory && stat.size === WHEEL_BYTES;
   }
 
   /** Newest first. RocketMQ: getMaxSnapshotFlag. */
@@ -80,10 +93,7 @@ export class TimerWheel {
       .sort((a, b) => b.position - a.position);
   }
 
-  /** Reads a file; false if it is not there or of another length. */
-  #read(path: string): boolean {
-    const stat = this.#fs.stat(path);
-    if (stat === undefined || stat.isDirectory || stat.size !== WHEEL_BYTES) return false;
+  #read(path: string): void {
     const file = this.#fs.open(path, 'read');
     try {
       const block = new Uint8Array(READ_PAGES * PAGE_BYTES);
@@ -102,7 +112,6 @@ export class TimerWheel {
     } finally {
       file.close();
     }
-    return true;
   }
 
   /** Forgets everything; the next flush writes a new file. */

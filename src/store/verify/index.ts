@@ -1,2 +1,3 @@
-export type { Fault } from './log-walk.ts';
-export { repairStore, type StoreReport, verifyStore } from './verify-store.ts';
+export type { Fault } from './fault.ts';
+export { repairStore } from './repair.ts';
+export { type StoreReport, verifyStore } from './verify-store.ts';

@@ -5,15 +5,7 @@ import { type RecordView, Verify } from '../../message/index.ts';
 import { damagedRun, isFiller, recordLike } from '../recovery/resync.ts';
 import { scanLog } from '../recovery/scan-log.ts';
 import { SegmentFile, segmentAt } from '../segment/index.ts';
-
-/** A place of a file that is not what it must be. */
-export interface Fault {
-  /** Whose file it is: of the log, or of what is derived from it. */
-  readonly of: 'log' | 'queue' | 'index';
-  readonly file: string;
-  readonly byte: number;
-  readonly reason: string;
-}
+import type { Fault } from './fault.ts';
 
 export interface WalkedLog {
   readonly files: number;
@@ -24,7 +16,7 @@ export interface WalkedLog {
 }
 
 /**
- * Shows `visit` every sound record, in order; bytes and view are used again. `fault` is told of what is none, and where the log goes on behind it;
+ * Shows `visit` every sound record, in order; bytes and view are used again. `fault` is told of what is none, where it begins and where the log goes on behind it;
  * `progress` now and then of bytes.
  * @throws GantryError IO.
  */
@@ -32,7 +24,7 @@ export async function walkLog(
   fs: FileSystem,
   folder: string,
   visit: (bytes: Uint8Array, record: RecordView) => void,
-  fault: (fault: Fault, end: number) => void,
+  fault: (fault: Fault, start: number, end: number) => void,
   progress: (scanned: number, total: number) => void,
 ): Promise<WalkedLog> {
   const files = filesOf(fs, folder, fault);
@@ -51,7 +43,7 @@ export async function walkLog(
       if (reason === undefined) break;
       const run = damagedRun(file, scan.end, file.end, Verify.BODY_CRC, reason);
       const isEnd = run.end === file.end && !later;
-      fault(faultAt(file, scan.end, isEnd ? `${reason}; nothing sound lies behind it` : reason), run.end);
+      fault(faultAt(file, scan.end, isEnd ? `${reason}; nothing sound lies behind it` : reason), scan.end, run.end);
       if (isEnd) break;
       from = run.end;
       first = files.indexOf(segmentAt(files, from)!);
@@ -72,7 +64,11 @@ function faultAt(file: SegmentFile, offset: number, reason: string): Fault {
 }
 
 /** Up to the first file that is missing or has another length than the first one. */
-function filesOf(fs: FileSystem, folder: string, fault: (fault: Fault, end: number) => void): SegmentFile[] {
+function filesOf(
+  fs: FileSystem,
+  folder: string,
+  fault: (fault: Fault, start: number, end: number) => void,
+): SegmentFile[] {
   const reading = new Proxy(fs, {
     get: (target, name) => (name === 'open' ? (path: string) => target.open(path, 'read') : Reflect.get(target, name)),
   });
@@ -92,7 +88,7 @@ function filesOf(fs: FileSystem, folder: string, fault: (fault: Fault, end: numb
     if (Number(name) !== expected) reason = `the file of the bytes from ${expected} on is missing before it`;
     else if (length !== size) reason = `it has ${length} bytes, the first one ${size}`;
     if (reason !== undefined) {
-      fault({ of: 'log', file: path, byte: 0, reason }, Number.POSITIVE_INFINITY);
+      fault({ of: 'log', file: path, byte: 0, reason }, expected, Number.POSITIVE_INFINITY);
       break;
     }
     files.push(new SegmentFile(reading, folder, Number(name), size, true));

@@ -1,65 +1,84 @@
 // Holds the units of one ConsumeQueue against the records of the CommitLog, in the order of the log (docs/formats/consume-queue.md).
 
-import { peekI64, viewOf } from '../../common/index.ts';
-import type { FileHandle, FileSystem } from '../../io/index.ts';
-import { CQ_UNIT_BYTES, isExtAddress, isUnit, unitOffset, unitSize } from '../consume-queue/index.ts';
-import type { Fault } from './log-walk.ts';
+import { peekI64 } from '../../common/index.ts';
+import type { FileSystem } from '../../io/index.ts';
+import {
+  CQ_UNIT_BYTES,
+  extPosition,
+  FILLER_SIZE,
+  isExtAddress,
+  isUnit,
+  unitOffset,
+  unitSize,
+} from '../consume-queue/index.ts';
+import { ExtCheck } from './ext-check.ts';
+import type { DamagedRuns, Fault } from './fault.ts';
+import { FileBytes } from './file-bytes.ts';
+import { tagsCodeFault, type UnitOf } from './unit-of.ts';
 
 const BLOCK_UNITS = 128;
 /** Faults of one queue that are named. */
 const MOST_FAULTS = 100;
 
 export class QueueCheck {
-  readonly folder: string;
-  faults: Fault[] = [];
   /** Units that were compared. */
   units = 0;
   /** Messages behind the last unit: the queue lags. */
   lacks = 0;
-  readonly #fs: FileSystem;
-  readonly #fileBytes: number;
-  readonly #first: number;
-  /** Units may have an ext address in the place of their tagsCode. */
-  readonly #hasExt: boolean;
-  readonly #names: ReadonlySet<string>;
-  readonly #block: Uint8Array = new Uint8Array(BLOCK_UNITS * CQ_UNIT_BYTES);
-  readonly #view: DataView = viewOf(this.#block);
-  #blockAt = 0;
-  #blockBytes = 0;
+  #faults: Fault[] = [];
+  readonly #bytes: FileBytes;
+  /** Of units that have an ext address in the place of their tagsCode. */
+  #ext!: ExtCheck;
+  readonly #makeExt: () => ExtCheck;
+  /** Newest units whose ext units are not there. */
+  #extLacks: { position: number; count: number; reason: string } | undefined;
   /** Ordinal behind the last one that was compared. */
   #next = 0;
 
   constructor(fs: FileSystem, root: string, topic: string, queueId: number) {
-    this.#fs = fs;
-    this.folder = `${root}/consumequeue/${topic}/${queueId}`;
-    this.#hasExt = fs.stat(`${root}/consumequeue_ext/${topic}/${queueId}`) !== undefined;
-    const { folder } = this;
-    const names = fs
-      .list(folder)
-      .filter((name) => /^\d{20}$/.test(name))
-      .sort();
-    this.#names = new Set(names);
-    this.#first = names.length === 0 ? Number.POSITIVE_INFINITY : Number(names[0]);
-    this.#fileBytes =
-      names.length === 0 ? CQ_UNIT_BYTES : Math.max(CQ_UNIT_BYTES, fs.stat(`${folder}/${names[0]}`)!.size);
+    this.#bytes = new FileBytes(
+      fs,
+      `${root}/consumequeue/${topic}/${queueId}`,
+      CQ_UNIT_BYTES,
+      BLOCK_UNITS * CQ_UNIT_BYTES,
+    );
+    const extFolder = `${root}/consumequeue_ext/${topic}/${queueId}`;
+    this.#makeExt = () => new ExtCheck(fs, extFolder);
+    this.#begin();
   }
 
-  /** The log has this record for the queue. `tagsCode` NaN: it is not compared. */
-  record(ordinal: number, offset: number, size: number, tagsCode: number): void {
+  #begin(): void {
+    this.#faults = this.#bytes.odd.map(({ file, reason }) => ({ of: 'queue', file, byte: 0, reason }));
+    this.#ext = this.#makeExt();
+    this.#extLacks = undefined;
+    this.units = 0;
+    this.lacks = 0;
+  }
+
+  get faults(): Fault[] {
+    return [...this.#faults, ...this.#ext.faults];
+  }
+
+  get extUnits(): number {
+    return this.#ext.units;
+  }
+
+  /** The log has this record for the queue. */
+  record(ordinal: number, record: UnitOf): void {
     if (ordinal < this.#next) {
       // A repeat; or the topic was made anew, and the queue is that of its later life.
       if (ordinal > 0) return;
-      this.faults = [];
-      this.lacks = 0;
+      this.#begin();
     }
     this.#next = ordinal + 1;
     const position = ordinal * CQ_UNIT_BYTES;
+    const { first, view } = this.#bytes;
     // Its file was removed as old.
-    if (position < this.#first) return;
-    const at = this.#read(position);
-    if (at >= 0 && !isUnit(this.#view, at) && !this.#isZero(at)) return this.#fault(position, 'it is no unit');
-    if (at < 0 || !isUnit(this.#view, at)) {
+    if (position < first) return;
+    const at = this.#bytes.at(position, CQ_UNIT_BYTES);
+    if (at < 0 || this.#bytes.isZero(at, CQ_UNIT_BYTES)) {
       this.lacks++;
+      this.#ext.skip();
       return;
     }
     // The queue does not lag: it goes on behind them.
@@ -68,53 +87,59 @@ export class QueueCheck {
       this.lacks = 0;
     }
     this.units++;
-    const [foundOffset, foundSize] = [unitOffset(this.#view, at), unitSize(this.#view, at)];
-    if (foundOffset !== offset || foundSize !== size) {
-      this.#fault(position, `it names ${foundSize} bytes at ${foundOffset}; the record has ${size} bytes at ${offset}`);
-      return;
+    const [offset, size] = [unitOffset(view, at), unitSize(view, at)];
+    const isExt = isExtAddress(view, at);
+    const tags = isExt
+      ? this.#checkExt(ordinal, extPosition(view, at), record)
+      : tagsCodeFault(peekI64(view, at + 12), record);
+    if (tags !== undefined && !isExt) this.#ext.skip();
+    if (offset !== record.offset || size !== record.size) {
+      const what = isUnit(view, at) ? 'it names' : 'it is no unit: it names';
+      const wanted = `the record has ${record.size} bytes at ${record.offset}`;
+      this.#fault(position, `${what} ${size} bytes at ${offset}; ${wanted}`);
+    } else if (isExt && this.#ext.lacks) {
+      this.#extLacks ??= { position, count: 0, reason: tags! };
+      this.#extLacks.count++;
+    } else {
+      this.#settleExt();
+      if (tags !== undefined) this.#fault(position, tags);
     }
-    if (Number.isNaN(tagsCode) || (this.#hasExt && isExtAddress(this.#view, at))) return;
-    const found = peekI64(this.#view, at + 12);
-    if (found !== tagsCode) this.#fault(position, `its tagsCode is ${found}, that of the record ${tagsCode}`);
   }
 
-  /** The log ends there: no unit may name what lies behind. */
-  end(logEnd: number): void {
+  #checkExt(ordinal: number, position: number, record: UnitOf): string | undefined {
+    if (ordinal === 0) this.#ext.begin();
+    return this.#ext.check(position, record);
+  }
+
+  /** Ext units that are not there are no mere lag: others are, behind them. */
+  #settleExt(): void {
+    if (this.#extLacks === undefined) return;
+    const { position, count, reason } = this.#extLacks;
+    this.#extLacks = undefined;
+    this.#fault(position, count === 1 ? reason : `${reason}, nor have ${count - 1} units behind it theirs`);
+  }
+
+  /** Whether an ordinal lies so far behind the end that dispatch does not follow it: a client has made it up. */
+  isFar(ordinal: number): boolean {
+    return this.#next > 0 && ordinal - this.#next > this.#bytes.fileBytes / CQ_UNIT_BYTES;
+  }
+
+  /** The log ends there, and has no further record for the queue. `isClean`: the last stop was orderly. */
+  end(logEnd: number, damaged: DamagedRuns, isClean: boolean): void {
     if (this.#next === 0) return;
+    if (isClean) this.#settleExt();
     const position = this.#next * CQ_UNIT_BYTES;
-    const at = this.#read(position);
-    if (at >= 0 && isUnit(this.#view, at) && unitOffset(this.#view, at) >= logEnd)
-      this.#fault(position, `it names ${unitOffset(this.#view, at)}, where the log has ended`);
+    const at = this.#bytes.at(position, CQ_UNIT_BYTES);
+    const { view } = this.#bytes;
+    if (at < 0 || !isUnit(view, at) || unitSize(view, at) === FILLER_SIZE) return;
+    const offset = unitOffset(view, at);
+    // A start that comes behind a power cut ends the queue where the log ends.
+    if (offset >= logEnd && !isClean) return;
+    if (offset >= logEnd) this.#fault(position, `it names ${offset}, where the log has ended`);
+    else if (!damaged.has(offset)) this.#fault(position, `it names ${offset}, where no record of this queue lies`);
   }
 
   #fault(position: number, reason: string): void {
-    if (this.faults.length >= MOST_FAULTS) return;
-    const byte = position % this.#fileBytes;
-    const file = `${this.folder}/${String(position - byte).padStart(20, '0')}`;
-    this.faults.push({ of: 'queue', file, byte, reason });
-  }
-
-  #isZero(at: number): boolean {
-    return this.#block.subarray(at, at + CQ_UNIT_BYTES).every((byte) => byte === 0);
-  }
-
-  /** Index in the block of the unit at a position; -1: there is none. */
-  #read(position: number): number {
-    if (position < this.#blockAt || position + CQ_UNIT_BYTES > this.#blockAt + this.#blockBytes) {
-      const inFile = position % this.#fileBytes;
-      const name = String(position - inFile).padStart(20, '0');
-      if (!this.#names.has(name)) return -1;
-      let handle: FileHandle | undefined;
-      try {
-        handle = this.#fs.open(`${this.folder}/${name}`, 'read');
-        const length = Math.min(this.#block.length, this.#fileBytes - inFile);
-        this.#blockBytes = handle.readSync(this.#block, 0, length, inFile);
-        this.#blockAt = position;
-      } finally {
-        handle?.close();
-      }
-      if (this.#blockBytes < CQ_UNIT_BYTES) return -1;
-    }
-    return position - this.#blockAt;
+    if (this.#faults.length < MOST_FAULTS) this.#faults.push({ of: 'queue', ...this.#bytes.place(position), reason });
   }
 }

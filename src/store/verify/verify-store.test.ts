@@ -6,10 +6,12 @@ import { MemoryFileSystem, readWhole } from '../../io/index.ts';
 import { MessageStore } from '../message-store.ts';
 import { PutMessageStatus, PutResult } from '../put/index.ts';
 import { putRequest } from '../put/put-request.test.support.ts';
+import { defaultStoreConfig } from '../store-config.ts';
 import { type Fault, repairStore, type StoreReport, verifyStore } from './index.ts';
 
 const ROOT = '/store';
 const SIZES = { maxHashSlotNum: 16, maxIndexNum: 64 };
+const OPTIONS = { ...SIZES, messageDelayLevel: defaultStoreConfig(ROOT).messageDelayLevel, timerPrecisionMs: 1000 };
 const COUNT = 300;
 
 async function open(fs: MemoryFileSystem, logger = new CollectingLogger()): Promise<MessageStore> {
@@ -61,7 +63,7 @@ function contents(fs: MemoryFileSystem, folder = ROOT): Array<[string, string]> 
 }
 
 function look(fs: MemoryFileSystem): Promise<StoreReport> {
-  return verifyStore(fs, ROOT, SIZES);
+  return verifyStore(fs, ROOT, OPTIONS);
 }
 
 function flip(fs: MemoryFileSystem, path: string, at: number, mask: number): void {
@@ -165,7 +167,7 @@ test('rot in the oldest files, which no start looks at, is moved away, and the n
   await (await open(fs)).close();
   const report = await look(fs);
   assert.deepEqual([...new Set(report.faults.map(({ of }) => of))], ['queue', 'index']);
-  const moved = repairStore(fs, ROOT, report);
+  const { moved } = repairStore(fs, ROOT, report);
   assert.equal(moved.length, 1 + report.indexFiles);
   await (await open(fs)).close();
   assert.deepEqual((await look(fs)).faults, []);
