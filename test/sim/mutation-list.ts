@@ -16,6 +16,8 @@ export interface Mutation {
   changes: readonly Change[];
   /** Which histories are to notice; default: those of the engine. */
   histories?: '--pop';
+  /** The first of the seeds, where what it takes is rare among the first; default 0. */
+  from?: number;
 }
 
 const LOG_SYNC = 'store/commit-log/log-sync.js';
@@ -82,6 +84,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'checkpoint again: a flush claims what the log was cut of',
+    from: 700,
     changes: [
       {
         file: 'store/dispatch/dispatcher.js',
@@ -213,6 +216,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'keep an index that is turned off as it is when the log is cut',
+    from: 200,
     changes: [{ file: TRUNCATION, find: 'await cutIdleIndex(offset);', replace: '' }],
   },
   {

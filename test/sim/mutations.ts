@@ -14,7 +14,7 @@ import { type Change, MUTATIONS, type Mutation } from './mutation-list.ts';
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '300' },
-    from: { type: 'string', default: '0' },
+    from: { type: 'string' },
     only: { type: 'string', default: '' },
     markdown: { type: 'boolean', default: false },
   },
@@ -55,14 +55,15 @@ async function run(mutation: Mutation, seeds: string = values.seeds): Promise<Ou
     const modules = compiled.replace(/\/(dist|\.build\/[^/]+)$/, '/node_modules');
     symlinkSync(modules, join(root, 'node_modules'));
     for (const change of mutation.changes) apply(root, change);
-    return await simulate(root, seeds, mutation.histories);
+    return await simulate(root, seeds, mutation);
   } finally {
     rmSync(root, { recursive: true, force: true });
   }
 }
 
-function simulate(root: string, seeds: string, histories: string | undefined): Promise<Outcome> {
-  const args = [join(root, 'test/sim/nightly.js'), '--seeds', seeds, '--from', values.from, '--first-failure'];
+function simulate(root: string, seeds: string, { histories, from = 0 }: Mutation): Promise<Outcome> {
+  const first = values.from ?? String(from);
+  const args = [join(root, 'test/sim/nightly.js'), '--seeds', seeds, '--from', first, '--first-failure'];
   if (histories !== undefined) args.push(histories);
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS });
