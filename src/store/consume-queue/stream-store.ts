@@ -190,7 +190,7 @@ export class StreamStore {
     const file = segmentAt(stream.files, position);
     if (file === undefined || position + length > file.end) {
       const error = new GantryError('REMOVED', `${stream.folder} has no bytes at ${position} any more; ask again`);
-      void Promise.resolve().then(() => ready(error));
+      this.#options.clock.soon(() => ready(error));
       return false;
     }
     this.#folders.handle(file);
