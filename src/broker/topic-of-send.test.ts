@@ -14,6 +14,8 @@ interface World {
   fs: MemoryFileSystem;
   broker: Broker;
   send: (topic: string, body?: string) => Promise<RemotingResponse>;
+  /** An administrator's request for a topic, in a list. */
+  list: (topicName: string) => Promise<RemotingResponse>;
   /** Texts in the table on disk. */
   saved: () => string;
 }
@@ -40,6 +42,11 @@ async function open(t: TestContext, logFileBytes = 256 * 1024): Promise<World> {
     broker,
     send: (topic, body = 'x') =>
       client.invoke(address, RequestCode.SEND_MESSAGE_V2, sendHeader({ b: topic }), Buffer.from(body), 10_000),
+    list: (topicName) => {
+      const topicConfigList = [{ topicName, readQueueNums: 4, writeQueueNums: 4, perm: 6 }];
+      const body = Buffer.from(JSON.stringify({ topicConfigList }));
+      return client.invoke(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body, 10_000);
+    },
     saved: () => Buffer.from(readWhole(fs, TABLE) ?? new Uint8Array()).toString(),
   };
 }
@@ -125,4 +132,25 @@ test('more than may wait for a save: its sender is read no further, and all of i
     places,
     Array.from({ length: held }, (_, i) => i),
   );
+});
+
+test('a list of topics that could not be saved is no success the second time either', async (t) => {
+  const { fs, broker, list, saved } = await open(t);
+  const fault = fs.fail({ operation: 'sync', path: 'topics.json', times: Number.POSITIVE_INFINITY, code: 'IO' });
+  assert.notEqual((await list('Listed')).code, ResponseCode.SUCCESS);
+  assert.ok(broker.context.topics.isUnsaved('Listed'));
+  assert.notEqual((await list('Listed')).code, ResponseCode.SUCCESS);
+  fault.clear();
+  assert.equal((await list('Listed')).code, ResponseCode.SUCCESS);
+  assert.match(saved(), /"Listed"/);
+});
+
+test('a change of a topic that cannot be saved does not keep sends from it', async (t) => {
+  const { fs, broker, send } = await open(t);
+  assert.equal((await send('Fresh')).code, ResponseCode.SUCCESS);
+  fs.fail({ operation: 'sync', path: 'topics.json', times: Number.POSITIVE_INFINITY, code: 'IO' });
+  const { topics } = broker.context;
+  const topic = topics.select('Fresh')!.with({ order: true });
+  await assert.rejects(topics.update([{ topic, attributes: new Map() }]));
+  assert.equal((await send('Fresh')).code, ResponseCode.SUCCESS);
 });

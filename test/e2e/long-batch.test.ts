@@ -185,3 +185,16 @@ test('a stop answers the batch that is being encoded', async () => {
   await peer.close();
   await withBroker(async (again) => assert.equal(stored(again), MEMBERS + 1), { disk });
 });
+
+test('what a connection sends behind a batch of 1 MiB to a topic that is being created is stored behind it', () =>
+  withBroker(async (server) => {
+    const peer = await WirePeer.open(server.address);
+    const fresh = { b: 'Fresh' };
+    const small = (opaque: number): Buffer =>
+      jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(false, fresh), Buffer.from('small'));
+    const batch = jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 2, fields(true, fresh), BATCH);
+    peer.write(Buffer.concat([small(1), batch, small(3), small(4)]));
+    const places = [];
+    for (const opaque of [1, 2, 3, 4]) places.push(Number((await peer.answer(opaque)).ext.queueOffset));
+    assert.deepEqual(places, [0, 1, 1 + MEMBERS, 2 + MEMBERS]);
+  }));

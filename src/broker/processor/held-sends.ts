@@ -3,6 +3,7 @@
 
 import { type Request, ResponseCode } from '../../remoting/index.ts';
 import type { BrokerContext } from '../broker-context.ts';
+import { LONG_BATCH_BYTES } from './long-batch-sends.ts';
 import { refuse } from './send-outcome.ts';
 
 /** Bytes of requests that wait; who sends one beyond them sends no more until it is done. */
@@ -22,11 +23,13 @@ export class HeldSends {
     const held = request.hold();
     const { bytes, channel } = held;
     this.#bytes += bytes;
-    const isMuch = this.#bytes > MOST_BYTES;
-    if (isMuch) channel.holdInput();
+    // A long batch joins the log turns after it is handled, and what is sent behind it waits for that.
+    const isAlone = this.#bytes > MOST_BYTES || bytes > LONG_BATCH_BYTES;
+    if (isAlone) channel.holdInput();
     context.topics.afterSave(topic, (failure) => {
       this.#bytes -= bytes;
-      if (isMuch) channel.resumeInput();
+      // Its input goes on behind this turn, unless the request holds it anew.
+      if (isAlone) channel.resumeInput();
       if (failure === undefined) {
         held.again();
         return;

@@ -12,6 +12,8 @@ import { LongBatches } from './long-batches.ts';
 import { answerPut, refuse } from './send-outcome.ts';
 import type { SendTopic, SendTopics } from './send-topics.ts';
 
+/** Longer batches are encoded in shares. */
+export const LONG_BATCH_BYTES: number = 256 * 1024;
 /**
  * Bytes of batches that one connection gets put in a ms while others send, too: a quarter to a third of what the loop could do, and 256
  * MiB a second. With the whole loop for one peer, eight others' slowest sends took three to six times as long.

@@ -40,7 +40,7 @@ import { isWriteable } from '../topic/topic-config.ts';
 import { HalfSends } from '../transaction/half-sends.ts';
 import { BatchAnswer } from './batch-answer.ts';
 import { HeldSends } from './held-sends.ts';
-import { LongBatchSends } from './long-batch-sends.ts';
+import { LONG_BATCH_BYTES, LongBatchSends } from './long-batch-sends.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { SendAckPool } from './send-acks.ts';
 import { SendAnswer } from './send-answer.ts';
@@ -68,8 +68,6 @@ const SPECIAL = new Set<string>([
 
 /** The buffers of longer bodies are given back. */
 const LONG_BODY_BYTES = 64 * 1024;
-/** Longer batches are encoded in shares. */
-const LONG_BATCH_BYTES = 256 * 1024;
 
 export class SendMessageProcessor {
   readonly #context: BrokerContext;

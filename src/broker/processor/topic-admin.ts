@@ -101,7 +101,8 @@ function updateTopicList(context: BrokerContext, request: Request): void {
     wishes.push({ topic, attributes: topic.attributes });
   }
   answerLater(request, async (responder) => {
-    if (wishes.length > 0) await context.topics.update(wishes);
+    // Also those that are the same already, but may not be durable yet.
+    await context.topics.update(wishes);
     responder.respond(ResponseCode.SUCCESS, NO_REMARK_SET);
   });
 }

@@ -44,6 +44,8 @@ export class TopicConfigManager extends ConfigManager {
   readonly #created: TopicCreated | undefined;
   /** Topics that are new or different and not durable yet, each with the number of its last change. */
   readonly #unsaved = new Map<string, number>();
+  /** Those of them that are new: a change that is lost costs no message. */
+  readonly #new = new Set<string>();
   /** Who waits for some of them. */
   readonly #waiting = new Map<string, TopicSaved[]>();
   #saving = false;
@@ -69,9 +71,9 @@ export class TopicConfigManager extends ConfigManager {
     return this.lightQueues && isLightQueue(topic);
   }
 
-  /** Whether a power cut could still take the topic, or its last change; no message may be accepted for it then. */
+  /** Whether a power cut could still take the topic; no message may be accepted for it then. */
   isUnsaved(topic: string): boolean {
-    return this.#unsaved.has(topic);
+    return this.#new.has(topic);
   }
 
   /** Calls `done` in a turn of its own once the topic is durable, in the order of the calls, or when that has failed. */
@@ -239,9 +241,9 @@ export class TopicConfigManager extends ConfigManager {
   }
 
   protected override *encode(): Iterable<string> {
-    yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"topicConfigTable":{`;
     // As of this version: it takes several turns, and topics come meanwhile.
     const topics = [...this.#table.values()];
+    yield `{\n\t${prettyEntry('dataVersion', this.dataVersion.fields(), 1)},\n\t"topicConfigTable":{`;
     yield* prettyPieces(entriesOf(topics), topicFields);
     yield '\n}';
   }
@@ -259,6 +261,7 @@ export class TopicConfigManager extends ConfigManager {
 
   /** Takes effect now, but for sends; saved together with all others of this loop turn. */
   #put(topic: TopicConfig): void {
+    if (!this.#table.has(topic.topicName)) this.#new.add(topic.topicName);
     this.#table.set(topic.topicName, topic);
     this.#moveOn();
     this.#unsaved.set(topic.topicName, this.lastChange);
@@ -301,12 +304,17 @@ export class TopicConfigManager extends ConfigManager {
       const topic = this.#table.get(name);
       if (topic !== undefined) saved.push(topic);
       if (this.#waiting.has(name)) settled.push(name);
-      else this.#unsaved.delete(name);
+      else this.#isSaved(name);
     }
     if (settled.length > 0) this.environment.clock.soon(() => this.#settle(settled, change));
     if (saved.length === 0) return;
     this.version++;
     this.#changed(saved);
+  }
+
+  #isSaved(topic: string): void {
+    this.#unsaved.delete(topic);
+    this.#new.delete(topic);
   }
 
   /** Those who wait go on before anybody who comes later: until then the topics count as unsaved. */
@@ -317,7 +325,7 @@ export class TopicConfigManager extends ConfigManager {
       // Changed again, or settled already.
       if (made === undefined || made > change) continue;
       this.#waiting.delete(name);
-      this.#unsaved.delete(name);
+      this.#isSaved(name);
       this.version++;
       for (const done of waiting) done(undefined);
     }
