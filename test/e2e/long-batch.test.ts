@@ -186,15 +186,25 @@ test('a stop answers the batch that is being encoded', async () => {
   await withBroker(async (again) => assert.equal(stored(again), MEMBERS + 1), { disk });
 });
 
-test('what a connection sends behind a batch of 1 MiB to a topic that is being created is stored behind it', () =>
-  withBroker(async (server) => {
-    const peer = await WirePeer.open(server.address);
-    const fresh = { b: 'Fresh' };
-    const small = (opaque: number): Buffer =>
-      jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(false, fresh), Buffer.from('small'));
-    const batch = jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 2, fields(true, fresh), BATCH);
-    peer.write(Buffer.concat([small(1), batch, small(3), small(4)]));
-    const places = [];
-    for (const opaque of [1, 2, 3, 4]) places.push(Number((await peer.answer(opaque)).ext.queueOffset));
-    assert.deepEqual(places, [0, 1, 1 + MEMBERS, 2 + MEMBERS]);
-  }));
+test('what a connection sends behind a batch of 1 MiB to a topic that is being created is stored behind it', () => {
+  const disk = new MemoryFileSystem({ directories: ['/gantry'] });
+  return withBroker(
+    async (server) => {
+      const peer = await WirePeer.open(server.address);
+      const fresh = { b: 'Fresh' };
+      const small = (opaque: number): Buffer =>
+        jsonRequest(RequestCode.SEND_MESSAGE_V2, opaque, fields(false, fresh), Buffer.from('small'));
+      const batch = jsonRequest(RequestCode.SEND_BATCH_MESSAGE, 2, fields(true, fresh), BATCH);
+      const hold = disk.hold('sync', 'topics.json');
+      peer.write(Buffer.concat([small(1), batch, small(3), small(4)]));
+      // All of it has come before the topic is saved.
+      for (let turn = 0; turn < 500; turn++) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(hold.waiting, 1);
+      hold.end();
+      const places = [];
+      for (const opaque of [1, 2, 3, 4]) places.push(Number((await peer.answer(opaque)).ext.queueOffset));
+      assert.deepEqual(places, [0, 1, 1 + MEMBERS, 2 + MEMBERS]);
+    },
+    { disk },
+  );
+});
