@@ -160,6 +160,8 @@ export class PullRequestHold implements ArrivalWaiter {
     for (const [topic, queues] of this.#queues) {
       for (const [queueId, queue] of queues) {
         yield;
+        // Removed meanwhile, and perhaps made anew.
+        if (queues.get(queueId) !== queue) continue;
         const end = looks ? this.#store.maxOffsetInQueue(topic, queueId) : 0;
         this.#release(queue, (pull) => pull.deadline <= now || !pull.isWanted || pull.offset < end);
         if (queue.pulls.length === 0 && !queue.woken) {
@@ -167,7 +169,7 @@ export class PullRequestHold implements ArrivalWaiter {
           this.#arrivals.release(topic, queueId);
         }
       }
-      if (queues.size === 0) this.#queues.delete(topic);
+      if (queues.size === 0 && this.#queues.get(topic) === queues) this.#queues.delete(topic);
     }
   }
 

@@ -164,6 +164,8 @@ export class PopQueues {
     for (const [topic, groups] of this.#topics) {
       for (const [group, queues] of groups) {
         yield;
+        // Removed meanwhile, and perhaps made anew.
+        if (groups.get(group) !== queues) continue;
         if (this.#options.hasTopic(topic) && this.#options.hasGroup(group)) {
           const isUsed = (queue: PopQueue): boolean =>
             queue !== undefined && (queue.isLocked || queue.usedMs > before || queue.inFlight > 0 || queue.pending > 0);
